@@ -1,0 +1,63 @@
+"""Rows of the table of outputs, and the rule of units."""
+
+from __future__ import annotations
+
+import pytest
+
+from xr_lstsq.outputs import OUTPUTS, STATS, multiply_units, select, variable_attrs
+
+
+@pytest.mark.parametrize(
+    ("units", "factor", "power", "difference", "want"),
+    [
+        ("mm", "year-1", 1, True, "mm year-1"),
+        ("mm", "", 1, True, "mm"),
+        ("mm/yr", "year-1", 1, True, "mm year-2"),
+        ("mm/year", "", 1, True, "mm year-1"),
+        ("mm yr^-1", "year-1", 1, True, "mm year-2"),
+        ("m s-1", "year-1", 1, True, "m s-1 year-1"),
+        ("m**2/s", "", 1, True, "m2 s-1"),
+        ("degC", "year-1", 1, True, "K year-1"),
+        ("degC", "", 1, False, "degC"),
+        ("degrees_Celsius", "", 1, True, "K"),
+        ("1", "year-1", 1, True, "year-1"),
+        ("1", "", 2, True, "1"),
+        ("", "", 2, True, "1"),
+        ("year", "year-1", 1, True, "1"),
+        ("K", "", 2, True, "K2"),
+        ("mm/yr", "", 2, True, "mm2 year-2"),
+        ("log10(m)", "year-1", 1, True, "(log10(m)) year-1"),
+        ("log10(m)", "", 2, True, "(log10(m))2"),
+        ("m", "(m s-1)-1", 1, True, "m (m s-1)-1"),
+    ],
+)
+def test_units_are_multiplied(
+    units: str, factor: str, power: int, difference: bool, want: str
+) -> None:
+    assert multiply_units(units, factor, power, difference=difference) == want
+
+
+def test_what_is_asked_comes_after_what_is_always_there_in_the_order_of_the_table() -> None:
+    assert select(()) == ("coef", "nobs", "rank", "status")
+    assert select("rss") == ("coef", "nobs", "rank", "status", "rss")
+    assert select(["rmse", "dof", "rmse"])[4:] == ("dof", "rmse")
+
+
+def test_an_unknown_statistic_lists_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"\['r2'\].*Choose from " + ", ".join(STATS)):
+        select(["rss", "r2"])
+    with pytest.raises(ValueError, match="rank: always there"):
+        select("rank")
+
+
+def test_attributes_follow_from_the_row() -> None:
+    status = variable_attrs(OUTPUTS["status"], "ndvi", "K")
+    assert status["flag_values"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert status["flag_meanings"].split()[3] == "rank_deficient"
+    assert "minimum-norm" in status["long_name"]
+    assert variable_attrs(OUTPUTS["rss"], "lst", "degC")["units"] == "K2"
+    assert variable_attrs(OUTPUTS["rmse"], "lst", "degC")["units"] == "K"
+    assert variable_attrs(OUTPUTS["nobs"], "lst", "degC")["units"] == "1"
+    assert "units" not in variable_attrs(OUTPUTS["rss"], "lst", None)
+    assert "units" not in variable_attrs(OUTPUTS["coef"], "lst", "K")
+    assert variable_attrs(OUTPUTS["coef"], "lst", "K")["long_name"] == "coefficients of lst"

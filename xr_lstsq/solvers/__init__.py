@@ -1,0 +1,1 @@
+"""Batched least-squares solvers in torch: samples first, params next, pixels last."""

@@ -1,0 +1,213 @@
+"""The rank-revealing solver: right for every pixel, whatever its rank, at the highest cost.
+
+For each pixel: rows times the root of their weight, columns near unit norm, rows sorted by size,
+Householder QR with column pivoting, reflectors applied to y. Rank comes from the singular values
+of the triangle. Written over the pixel axis, since torch has no batched pivoted QR. Rows sorted
+by size and columns pivoted make it stable row by row, so that weights may differ by 1e24 (Cox and
+Higham 1998, "Stability of Householder QR factorization for weighted least squares problems").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["Reflected", "minimum_norm"]
+
+
+@dataclass(frozen=True)
+class Reflected:
+    """A batch of factorised designs, u of them, each for one or more pixels.
+
+    Attributes
+    ----------
+    sort : Tensor
+        (n, u) order of the rows, largest first.
+    vectors : Tensor
+        (n, s, u) Householder vectors of unit norm, or 0; s = min(n, p) steps.
+    upper : Tensor
+        (s, p, u) the triangle, columns in pivoted order.
+    order : Tensor
+        (p, u) order of the columns.
+    """
+
+    sort: Tensor
+    vectors: Tensor
+    upper: Tensor
+    order: Tensor
+
+
+def minimum_norm(
+    rows: Tensor, y: Tensor, cutoffs: Tensor, pattern: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Solve min ||rows x - y|| for the shortest x, pixel by pixel in lock-step.
+
+    Parameters
+    ----------
+    rows : Tensor
+        (n, p, u) weighted designs, 0 in rows that are missing.
+    y : Tensor
+        (n, b) weighted samples, 0 where missing.
+    cutoffs : Tensor
+        (u,) cut-off of the rank on unit-norm columns.
+    pattern : Tensor, optional
+        (b,) index of each pixel's design; None when u = b in the same order.
+
+    Returns
+    -------
+    coef : Tensor
+        (p, b) minimum norm in the params' own units where the rank is below p.
+    rank : Tensor
+        (b,) int64.
+    residual : Tensor
+        (n, b) weighted residual.
+    """
+    p = rows.shape[1]
+    sizes = torch.linalg.vector_norm(rows, dim=0)  # (p, u)
+    scale = _power_of_two(sizes)
+    factor = _factorise(rows / scale)
+    unit = torch.where(sizes > 0, sizes / scale, 1.0).gather(0, factor.order)
+    rank = _rank(factor.upper / unit, cutoffs)
+
+    def take(values: Tensor) -> Tensor:
+        return values if pattern is None else values.index_select(-1, pattern)
+
+    pixel_rank = take(rank)
+    sort = take(factor.sort)
+    vectors = take(factor.vectors)
+    rotated = _reflect(vectors, y.gather(0, sort))  # (n, b)
+
+    coef = torch.zeros(p, y.shape[1], dtype=y.dtype, device=y.device)
+    steps = factor.upper.shape[0]
+    full = (pixel_rank == p).nonzero()[:, 0]
+    if full.numel():
+        head = rotated[:p].index_select(1, full)
+        upper = take(factor.upper)[:p].index_select(2, full)
+        order = take(factor.order).index_select(1, full)
+        solved = torch.empty_like(head).scatter_(0, order, _back_substitute(upper, head))
+        coef[:, full] = solved / take(scale).index_select(1, full)
+    short = (pixel_rank < p).nonzero()[:, 0]
+    if short.numel():
+        designs = short if pattern is None else pattern.index_select(0, short)
+        designs, which = torch.unique(designs, return_inverse=True)
+        coef[:, short] = _shortest(
+            factor.upper.index_select(2, designs),
+            factor.order.index_select(1, designs),
+            scale.index_select(1, designs),
+            rank.index_select(0, designs),
+            rotated[:steps].index_select(1, short),
+            which,
+        )
+    # What lies past the rank is residual: the triangle beyond it counts as 0.
+    index = torch.arange(y.shape[0], device=y.device)[:, None]
+    tail = torch.where(index < pixel_rank, 0.0, rotated)
+    residual = torch.empty_like(tail).scatter_(0, sort, _reflect(vectors, tail, reverse=True))
+    return coef, pixel_rank, residual
+
+
+def _power_of_two(sizes: Tensor) -> Tensor:
+    """Return the power of two near each size (exact to scale by); 1 for a size of 0."""
+    exponent = torch.frexp(torch.where(sizes > 0, sizes, 1.0)).exponent
+    return torch.ldexp(torch.ones_like(sizes), exponent)
+
+
+def _factorise(rows: Tensor) -> Reflected:
+    """Factorise (n, p, u) matrices by Householder QR with sorted rows and pivoted columns."""
+    n, p, u = rows.shape
+    sort = rows.abs().amax(1).argsort(dim=0, descending=True, stable=True)  # (n, u)
+    work = rows.gather(0, sort[:, None].expand(n, p, u))
+    order = torch.arange(p, device=rows.device)[:, None].repeat(1, u)
+    steps = min(n, p)
+    vectors = torch.zeros(n, steps, u, dtype=rows.dtype, device=rows.device)
+    for k in range(steps):
+        pick = work[k:, k:].square().sum(0).argmax(0) + k  # (u,)
+        _swap(work, 1, k, pick)
+        _swap(order, 0, k, pick)
+        vector = vectors[k:, k]
+        vector.copy_(work[k:, k])
+        size = torch.linalg.vector_norm(vector, dim=0)
+        diagonal = -torch.copysign(size, vector[0])
+        vector[0] -= diagonal
+        length = torch.linalg.vector_norm(vector, dim=0)
+        vector *= torch.where(length > 0, 1.0 / length, 0.0)
+        rest = work[k:, k + 1 :]
+        inner = (vector[:, None] * rest).sum(0)  # (p-k-1, u)
+        rest.addcmul_(vector[:, None], inner, value=-2)
+        work[k, k] = diagonal
+        work[k + 1 :, k] = 0
+    return Reflected(sort, vectors, work[:steps], order)
+
+
+def _swap(tensor: Tensor, dim: int, k: int, pick: Tensor) -> None:
+    """Swap entry k along `dim` with entry `pick`, another one for each of the last axis."""
+    index = pick.expand_as(tensor.select(dim, k)).unsqueeze(dim)
+    picked = tensor.gather(dim, index)
+    tensor.scatter_(dim, index, tensor.select(dim, k).unsqueeze(dim).clone())
+    tensor.select(dim, k).copy_(picked.squeeze(dim))
+
+
+def _reflect(vectors: Tensor, values: Tensor, *, reverse: bool = False) -> Tensor:
+    """Apply the reflectors (n, s, b) to (n, b) values: Q' values, or Q values when `reverse`."""
+    result = values.clone()
+    steps = range(vectors.shape[1])
+    for k in reversed(steps) if reverse else steps:
+        vector = vectors[k:, k]
+        inner = (vector * result[k:]).sum(0)
+        result[k:].addcmul_(vector, inner, value=-2)
+    return result
+
+
+def _rank(upper: Tensor, cutoffs: Tensor) -> Tensor:
+    """Return the rank of (s, p, u) triangles of unit columns: sigma_k > cutoff * sigma_1."""
+    values = torch.linalg.svdvals(upper.permute(2, 0, 1))  # (u, s)
+    if values.shape[1] == 0:
+        return torch.zeros(upper.shape[2], dtype=torch.int64, device=upper.device)
+    above: Tensor = values > cutoffs[:, None] * values[:, :1]
+    return above.sum(1)
+
+
+def _back_substitute(upper: Tensor, rhs: Tensor) -> Tensor:
+    """Solve R x = rhs for (p, p, b) triangles and (p, b) right sides."""
+    x = rhs.clone()
+    for k in range(rhs.shape[0] - 1, -1, -1):
+        x[k] /= upper[k, k]
+        x[:k].addcmul_(upper[:k, k], x[k], value=-1)
+    return x
+
+
+def _shortest(
+    upper: Tensor, order: Tensor, scale: Tensor, rank: Tensor, rhs: Tensor, which: Tensor
+) -> Tensor:
+    """Return the shortest x, in the params' own units, with R P' D x = rhs up to the rank.
+
+    Parameters
+    ----------
+    upper, order, scale, rank : Tensor
+        (s, p, u), (p, u), (p, u) and (u,): the factorised designs.
+    rhs : Tensor
+        (s, b) rotated samples.
+    which : Tensor
+        (b,) design of each pixel.
+    """
+    steps, p, u = upper.shape
+    index = torch.arange(steps, device=upper.device)[:, None]
+    live = index < rank  # (s, u)
+    own = torch.empty_like(upper).scatter_(1, order.expand(steps, p, u), upper) * scale
+    own *= live[:, None]
+    size = _power_of_two(own.abs().amax((0, 1)))
+    # C' = Q2 R2 P2', so the shortest x is Q2 R2^-T P2' rhs. Dead equations are columns of exact
+    # zeros in C'; pivoting leaves them last, where the diagonal is 0 and the answer too.
+    factor = _factorise((own / size).transpose(0, 1))
+    lower = factor.upper.index_select(2, which)  # (min(p, s), s, b)
+    x = (rhs / size.index_select(0, which)).gather(0, factor.order.index_select(1, which))
+    alive = live.index_select(1, which)
+    for k in range(steps):
+        diagonal = torch.where(alive[k], lower[k, k], 1.0)
+        x[k] = torch.where(alive[k], x[k] / diagonal, 0.0)
+        x[k + 1 :].addcmul_(lower[k, k + 1 :], x[k], value=-1)
+    padded = torch.zeros(p, rhs.shape[1], dtype=rhs.dtype, device=rhs.device)
+    padded[:steps] = x
+    turned = _reflect(factor.vectors.index_select(2, which), padded, reverse=True)
+    return torch.empty_like(turned).scatter_(0, factor.sort.index_select(1, which), turned)

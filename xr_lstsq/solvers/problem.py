@@ -1,0 +1,237 @@
+"""The records that every solver shares, and the one place where a gap becomes weight zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["Problem", "Shared", "Solution", "Split", "Weighed", "weigh"]
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """Samples after gaps have become weight zero; from here on there is no mask.
+
+    Attributes
+    ----------
+    y : Tensor
+        (n, b) float64, 0 where the weight is 0.
+    weights : Tensor
+        (n, b) float64, 0 at every missing sample.
+    nobs : Tensor
+        (b,) int64, number of samples with a weight.
+    broken : Tensor
+        (b,) bool, True where a weight was negative or a flag neither 0 nor 1.
+    """
+
+    y: Tensor
+    weights: Tensor
+    nobs: Tensor
+    broken: Tensor
+
+
+def weigh(
+    y: Tensor,
+    *,
+    nodata: tuple[float, ...] = (),
+    usable: Tensor | None = None,
+    valid: Tensor | None = None,
+    weights: Tensor | None = None,
+) -> Weighed:
+    """Turn everything that makes a sample missing into weight zero.
+
+    Parameters
+    ----------
+    y : Tensor
+        (n, b) samples in float32 or float64; NaN and infinities are missing. Not written to.
+    nodata : tuple of float
+        Values of `y` that mean missing.
+    usable : Tensor, optional
+        (n, 1) or (n, b) bool, False where the row of the design cannot be used.
+    valid : Tensor, optional
+        (n, 1) or (n, b), 1 where a sample counts and 0 where it does not.
+    weights : Tensor, optional
+        (n, b) float64; not finite or 0 means missing.
+
+    Returns
+    -------
+    Weighed
+        The samples, where missing ones are 0 with weight 0, so that no number that stood in a gap
+        (not even NaN or 1e30) can reach an answer.
+    """
+    counts = (y - y) == 0  # finite: two passes over memory where isfinite makes four
+    broken = torch.zeros(y.shape[1], dtype=torch.bool, device=y.device)
+    filled = y.to(torch.float64, copy=True)
+    for value in nodata:
+        counts &= y != value
+    if usable is not None:
+        counts &= usable
+    if valid is not None:
+        counts &= valid == 1
+        broken |= ((valid != 0) & (valid != 1)).any(0)
+    if weights is not None:
+        broken |= (weights < 0).any(0)
+        counts &= torch.isfinite(weights) & (weights > 0)
+    flags = counts.to(torch.float64)
+    nobs = flags.sum(0).to(torch.int64)
+    if weights is None and valid is None and usable is None and not nodata:
+        filled.nan_to_num_(0.0, 0.0, 0.0)
+    else:
+        filled.masked_fill_(~counts, 0.0)
+    if weights is not None:
+        flags = torch.where(counts, weights, 0.0)
+    return Weighed(filled, flags, nobs, broken)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A matrix in float64, and as the sum of two parts that know more digits of it.
+
+    Attributes
+    ----------
+    whole : Tensor
+        The matrix, rounded to float64.
+    high, low : Tensor
+        Leading 24 bits on one grid a row, and what they leave.
+    """
+
+    whole: Tensor
+    high: Tensor
+    low: Tensor
+
+    def product(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return matrix @ values as a sum (exact for up to 32 terms) and a small rest.
+
+        The scheme of Ozaki, Ogita, Oishi and Rump 2012 (Numerical Algorithms 59, 95-118,
+        doi:10.1007/s11075-011-9478-1): products of halves on a fixed grid have no rounding.
+        """
+        exponent = torch.frexp(values.abs().amax(0)).exponent - 24
+        high = torch.ldexp(torch.ldexp(values, -exponent).round(), exponent)
+        return self.high @ high, self.high @ (values - high) + self.low @ values
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A design that all pixels share, factorised: A = Q B on the rows that can be used.
+
+    Attributes
+    ----------
+    plain : Tensor
+        (n, p) the design; 0 in rows that are not finite.
+    rows : Tensor
+        (n, p) the design times the root of the shared weights; 0 in rows that cannot be used.
+    finite : Tensor
+        (n,) bool, rows without NaN or infinity.
+    basis : Split
+        (n, r) Q, orthonormal columns that span `rows`.
+    to_coef : Split
+        (p, r) B+, takes basis coefficients z to the (minimum-norm) coefficients.
+    to_fit : Tensor
+        (n, r) takes z to fitted values, also in rows of weight 0.
+    root_weights : Tensor
+        (n,) root of the shared weights; 0 in rows that cannot be used.
+    plain_weights : bool
+        True when every one of `root_weights` is 1.
+    products : Tensor
+        (r(r+1)/2, n) products of the columns of Q, in the packed order of `cholesky`.
+    tau : float
+        Smallest eigenvalue of Q'WQ at which the basis may still be used for a pixel.
+    """
+
+    plain: Tensor
+    rows: Tensor
+    finite: Tensor
+    basis: Split
+    to_coef: Split
+    to_fit: Tensor
+    root_weights: Tensor
+    plain_weights: bool
+    products: Tensor
+    tau: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A batch of pixels: minimise sum_i w_i (y_i - a_i x)^2 for each.
+
+    Attributes
+    ----------
+    y : Tensor
+        (n, b) float64, 0 where the weight is 0.
+    weights : Tensor
+        (n, b) float64, at least 0; apart from the shared weights inside a `Shared` design.
+    nobs : Tensor
+        (b,) int64, number of samples with a weight.
+    flags : bool
+        True when `weights` holds only 0 and 1.
+    design : Shared or Tensor
+        One design for all, or (n, p, b) float64 rows, 0 where they cannot be used.
+    rcond : float, optional
+        Cut-off of the rank on unit-norm columns; None means eps * max(nobs, p).
+    """
+
+    y: Tensor
+    weights: Tensor
+    nobs: Tensor
+    flags: bool
+    design: Shared | Tensor
+    rcond: float | None = None
+
+    @property
+    def p(self) -> int:
+        """Number of params."""
+        rows = self.design.rows if isinstance(self.design, Shared) else self.design
+        return rows.shape[1]
+
+    @property
+    def full_weights(self) -> Tensor:
+        """(n, b) weights with the shared ones in."""
+        if isinstance(self.design, Shared):
+            return self.weights * self.design.root_weights.square()[:, None]
+        return self.weights
+
+    def cutoffs(self) -> Tensor:
+        """Return the cut-off of the rank of each pixel, (b,)."""
+        if self.rcond is not None:
+            return torch.full_like(self.y[0], self.rcond)
+        eps = torch.finfo(torch.float64).eps
+        return eps * self.nobs.clamp(min=self.p).to(torch.float64)
+
+    def take(self, pixels: Tensor) -> Problem:
+        """Return the problem of the pixels with these (k,) indices."""
+        design = self.design
+        if not isinstance(design, Shared):
+            design = design.index_select(2, pixels)
+        return Problem(
+            self.y.index_select(1, pixels),
+            self.weights.index_select(1, pixels),
+            self.nobs.index_select(0, pixels),
+            self.flags,
+            design,
+            self.rcond,
+        )
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver knows of each pixel of a `Problem`.
+
+    Attributes
+    ----------
+    coef : Tensor
+        (p, b) the unique least-squares or else the minimum-norm coefficients.
+    rank : Tensor
+        (b,) int64, rank of the weighted rows that count.
+    residual : Tensor or None
+        (n, b) y - A x, 0 at missing samples; only when asked for.
+    fitted : Tensor or None
+        (n, b) A x, also at missing samples; only when asked for. Meaningless where the row of the
+        design is not finite.
+    """
+
+    coef: Tensor
+    rank: Tensor
+    residual: Tensor | None = None
+    fitted: Tensor | None = None
