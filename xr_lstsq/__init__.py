@@ -1,0 +1,23 @@
+"""Least squares for every pixel of a labelled cube, each with its own gaps and weights."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as _version
+
+from xr_lstsq import design
+from xr_lstsq.accessor import LstsqAccessor as _LstsqAccessor  # noqa: F401 - registers .lstsq
+from xr_lstsq.errors import ChunkError, DeviceError, DtypeError, LabelError, WriteError
+from xr_lstsq.pipeline import solve
+
+__version__ = _version("xr_lstsq")
+
+__all__ = [
+    "ChunkError",
+    "DeviceError",
+    "DtypeError",
+    "LabelError",
+    "WriteError",
+    "__version__",
+    "design",
+    "solve",
+]

@@ -1,0 +1,212 @@
+"""What a fit looks like: labels and attributes on its arrays, and how they are read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from xr_lstsq import labels, outputs
+from xr_lstsq.arguments import Job
+from xr_lstsq.design.matrix import VARIABLE
+from xr_lstsq.errors import LabelError
+
+__all__ = ["SPECIFICATION", "coefficients", "join", "label", "params"]
+
+SPECIFICATION = "lstsq"
+"""Attribute that holds the specification of a fit; fits are found by it, never by names."""
+
+
+def label(
+    job: Job,
+    stripped: labels.Labels,
+    arrays: dict[str, Any],
+    axes: dict[str, tuple[Hashable, ...]],
+) -> xr.Dataset:
+    """Make the labelled fit of a job from its arrays."""
+    name = "the cube" if stripped.name is None else str(stripped.name)
+    units = stripped.attrs.get("units")
+    own = _param_units(job, units)
+    specification = json.dumps(_specify(job, stripped, own))
+    param = _param_coordinates(job, own, specification)
+    mapping = labels.grid_mapping(stripped)
+    fit: dict[str, xr.DataArray] = {}
+    for key, array in arrays.items():
+        row = outputs.OUTPUTS[key]
+        variable = labels.restore(
+            array, stripped, axes[row.shape], extra=param if row.shape == "param" else None
+        )
+        # rss and rmse of weighted residuals have the units of the weights in them.
+        weighted = job.weights is not None and row.power != 0 and row.shape == "pixel"
+        variable.attrs = outputs.variable_attrs(row, name, None if weighted else units)
+        if row.is_data:
+            variable.attrs = variable.attrs | labels.data_attrs(stripped)
+        if key == "coef":
+            variable.attrs[SPECIFICATION] = specification
+            if own is not None and len(set(own)) == 1:
+                variable.attrs["units"] = own[0]
+        if mapping is not None and mapping in variable.coords:
+            variable.encoding["grid_mapping"] = mapping
+        fit[job.prefix + key] = variable
+    if job.design.stored:
+        # Without coordinates along the samples, which only residuals and fitted values carry.
+        array = job.design.array
+        fit[VARIABLE] = xr.DataArray(
+            array.data, param, array.dims, attrs={"long_name": "design matrix"}
+        )
+    result = xr.Dataset(fit)
+    if "source" in stripped.encoding:
+        result.encoding["source"] = stripped.encoding["source"]
+    return result
+
+
+def join(parts: list[xr.Dataset], cubes: xr.Dataset) -> xr.Dataset:
+    """Join the fits of the variables of a Dataset.
+
+    Parameters
+    ----------
+    parts : list of Dataset
+        One fit a variable, with the prefix in its names. Where their params stand in different
+        units, the coordinate with the units gets the prefix too.
+    cubes : Dataset
+        What was fitted; its attrs are kept.
+    """
+    units = [part.coords.get(labels.PARAM_UNITS) for part in parts]
+    same = all(one is None for one in units) or all(
+        one is not None and one.equals(units[0]) for one in units
+    )
+    if not same:
+        parts = [_with_own_units(part) for part in parts]
+    fit = xr.merge(parts, compat="override", join="exact", combine_attrs="override")
+    fit.attrs = dict(cubes.attrs)
+    if len(parts) > 1:
+        # The params are those of several variables, so their specification names none.
+        _, _, spec = coefficients(fit)[0]
+        spec |= {"variable": None} if same else {"variable": None, "units": None}
+        fit[spec["param_dim"]].attrs[SPECIFICATION] = json.dumps(spec)
+    if "source" in cubes.encoding:
+        fit.encoding["source"] = cubes.encoding["source"]
+    return fit
+
+
+def params(fit: xr.Dataset) -> xr.Dataset:
+    """Return one variable per param of a fit, each with its own units.
+
+    Parameters
+    ----------
+    fit : Dataset
+        A fit, also one read back from a file.
+
+    Returns
+    -------
+    Dataset
+        Variables named like the params (after the prefix of a Dataset fit), with the fit's
+        coordinates, and ``units`` and ``long_name`` of each; what QGIS, Panoply and plots want.
+
+    Raises
+    ------
+    ValueError
+        When the Dataset is no fit.
+    LabelError
+        When a param is called like a coordinate.
+    """
+    found: dict[str, xr.DataArray] = {}
+    for name, coef, spec in coefficients(fit):
+        prefix = name.removesuffix("coef")
+        dim = spec["param_dim"]
+        names = coef.coords[dim].values if dim in coef.coords else np.arange(coef.sizes[dim])
+        for index, label in enumerate(names.tolist()):
+            key = f"{prefix}{label}" if isinstance(label, str) else f"{prefix}{dim}_{label}"
+            one = coef.isel({dim: index}, drop=True)
+            if key in one.coords or key in one.dims or key in found:
+                msg = f"the param {key!r} is called like a coordinate. Rename that with fit.rename."
+                raise LabelError(msg)
+            one.attrs = {"long_name": f"{label} of {spec['variable'] or 'the cube'}"}
+            if spec["long_names"]:
+                one.attrs["long_name"] = spec["long_names"][index]
+            if spec["units"]:
+                one.attrs["units"] = spec["units"][index]
+            found[key] = one
+    return xr.Dataset(found, attrs=fit.attrs)
+
+
+def coefficients(fit: xr.Dataset) -> list[tuple[str, xr.DataArray, dict[str, Any]]]:
+    """Return name, array and specification of each coefficient variable of a fit."""
+    found = [
+        (str(name), variable, json.loads(variable.attrs[SPECIFICATION]))
+        for name, variable in fit.data_vars.items()
+        if SPECIFICATION in variable.attrs
+    ]
+    if not found:
+        msg = (
+            f"the Dataset with the variables {list(fit.data_vars)} is no fit: none of them has the "
+            f"attribute {SPECIFICATION!r}. Pass what .lstsq.solve returned, or a file made of it."
+        )
+        raise ValueError(msg)
+    return found
+
+
+def _with_own_units(part: xr.Dataset) -> xr.Dataset:
+    """Give the coordinate with the units of the params the prefix of a fit's variables."""
+    if labels.PARAM_UNITS not in part.coords:
+        return part
+    prefix = coefficients(part)[0][0].removesuffix("coef")
+    return part.rename({labels.PARAM_UNITS: prefix + labels.PARAM_UNITS})
+
+
+def _param_units(job: Job, units: str | None) -> list[str] | None:
+    """Return the units of each param; None where the cube or the design does not tell."""
+    design = job.design
+    if design.units is None or design.levels is None or units is None:
+        return None
+    return [
+        outputs.multiply_units(str(units), factor, difference=not level)
+        for factor, level in zip(design.units, design.levels, strict=True)
+    ]
+
+
+def _param_coordinates(job: Job, units: list[str] | None, specification: str) -> xr.Coordinates:
+    """Return the coordinates along the params: their names, and their units where known."""
+    param_dim = job.options.param_dim
+    coords = job.design.param.to_dataset()
+    coords[param_dim].attrs = {"long_name": "param of the fit", SPECIFICATION: specification}
+    if units is not None:
+        coords = coords.assign_coords(
+            {labels.PARAM_UNITS: (param_dim, np.array(units), {"long_name": "units of the param"})}
+        )
+    return coords.coords
+
+
+def _specify(job: Job, stripped: labels.Labels, units: list[str] | None) -> dict[str, Any]:
+    """Return what a fit remembers of how it was made, as JSON data."""
+    options = job.options
+    return {
+        "format": 1,
+        "xr_lstsq": version("xr_lstsq"),
+        "terms": job.design.specification,
+        "long_names": None if job.design.long_names is None else list(job.design.long_names),
+        "units": units,
+        "dim": str(job.dim),
+        "param_dim": options.param_dim,
+        "variable": None if stripped.name is None else str(stripped.name),
+        "arguments": {
+            "weights": _name(job.weights),
+            "valid": _name(job.valid),
+            "nodata": list(options.nodata),
+            "min_obs": options.min_obs,
+            "deficient": options.deficient,
+            "rcond": options.rcond,
+            "dtype": options.dtype,
+        },
+    }
+
+
+def _name(samples: xr.DataArray | None) -> str | None:
+    """Return what to remember of weights or flags: a name, or that some were given."""
+    if samples is None:
+        return None
+    return "given" if samples.name is None else str(samples.name)
