@@ -1,0 +1,235 @@
+"""The shell: arguments in, `runs` called, progress and errors out."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from xr_lstsq.runs import RunSummary
+
+__all__ = ["main"]
+
+# What a shell expects of a program that a signal ends: 128 and the number of the signal.
+INTERRUPTED = 128 + signal.SIGINT
+TERMINATED = 128 + signal.SIGTERM
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="xr_lstsq")
+def main() -> None:
+    """Least squares for every pixel of a netCDF cube, each pixel with its own gaps.
+
+    Exit codes: 0 done, 1 a file, disk or device failed, 2 an argument does not fit, 130 and 143
+    interrupted. Whatever the code but 0, nothing half-written is left.
+    """
+
+
+def _parse_chunks(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> dict[str, int] | None:
+    if text is None:
+        return None
+    chunks = {}
+    for part in text.split(","):
+        name, _, size = (word.strip() for word in part.partition("="))
+        if not name or not size.lstrip("-").isdigit():
+            raise click.BadParameter(f"{part!r} is not NAME=SIZE. Write for instance y=256,x=256.")
+        chunks[name] = int(size)
+    return chunks
+
+
+def _parse_names(
+    _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
+) -> tuple[str, ...]:
+    return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+
+
+@main.command()
+@click.argument("source", metavar="IN.nc", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    metavar="OUT.nc",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="File of the fit. It appears when the fit is complete, and replaces one of that name.",
+)
+@click.option(
+    "--design",
+    required=True,
+    metavar="TERMS",
+    help="Terms joined by +, such as 'polynomial(1) + harmonics(1, 2)': offset and trend, and a "
+    "cycle of 1 year with 2 harmonics.",
+)
+@click.option("--var", metavar="NAME", help="Variable to fit; may be left out if there is one.")
+@click.option("--dim", metavar="NAME", help="Sample dim; the only one with dates if left out.")
+@click.option("--weights", metavar="VAR", help="Variable with weights (inverse variances).")
+@click.option("--valid", metavar="VAR", help="Variable that is 1 where a sample counts, else 0.")
+@click.option(
+    "--nodata", multiple=True, type=float, help="Value that also means missing. Repeatable."
+)
+@click.option(
+    "--stats",
+    multiple=True,
+    metavar="NAMES",
+    callback=_parse_names,
+    help="Further results: dof, rss, rmse, residual, fitted; with commas or repeated.",
+)
+@click.option("--min-obs", type=int, default=1, show_default=True, help="Fewest samples to fit.")
+@click.option(
+    "--deficient",
+    type=click.Choice(["min_norm", "nan"]),
+    default="min_norm",
+    show_default=True,
+    help="What a rank-deficient pixel holds.",
+)
+@click.option(
+    "--store", type=click.Choice(["float32", "float64"]), help="Type of the floats in OUT.nc."
+)
+@click.option(
+    "--chunks",
+    metavar="DIM=SIZE,...",
+    callback=_parse_chunks,
+    help="Pixels solved together, such as y=256,x=256. Follows the storage of IN.nc if left out.",
+)
+@click.option(
+    "--device", default="auto", show_default=True, help="auto, cpu, cuda, or cuda:N for one GPU."
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress bar and no summary.")
+def solve(source: Path, output: Path, design: str, *, quiet: bool, **options: Any) -> None:
+    r"""Fit the pixels of IN.nc and write coefficients, nobs, rank and status.
+
+    \b
+    xr-lstsq solve ndvi.nc -o fit.nc --var ndvi --dim time \
+        --design "polynomial(1)+harmonics(1,2)" --valid clear --stats rmse
+    """
+    with _one_line_errors(), _bar(quiet=quiet) as progress:
+        from xr_lstsq import runs
+
+        options["nodata"] = list(options["nodata"]) or None
+        summary = runs.solve_file(source, output, design, progress=progress, **options)
+    if not quiet:
+        _print_summary(summary)
+
+
+@main.command()
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    metavar="DIR",
+    default=".",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Where demo_fit.nc and demo.png go.",
+)
+def demo(folder: Path) -> None:
+    """Fit the sample cube and draw the fit: demo_fit.nc and demo.png.
+
+    The cube is Sentinel-2 NDVI of 1 km2 in Slovenia on 68 dates of 2015 to 2017, 60 % of them
+    cloudless. The design is an offset, a trend and an annual cycle with two harmonics.
+    """
+    with _one_line_errors():
+        # Before the fit, so that nobody waits for it only to learn that matplotlib is missing.
+        from xr_lstsq import plot
+
+        plot.require_matplotlib()
+        from xr_lstsq import runs
+        from xr_lstsq.formats import netcdf
+
+        folder.mkdir(parents=True, exist_ok=True)
+        fit_file, picture = folder / "demo_fit.nc", folder / "demo.png"
+        with _bar(quiet=False) as progress:
+            summary = runs.solve_file(
+                runs.sample_path(),
+                fit_file,
+                "polynomial(1) + harmonics(1, 2)",
+                var="ndvi",
+                dim="time",
+                valid="valid",
+                stats=("rmse",),
+                progress=progress,
+            )
+        with netcdf.open(runs.sample_path()) as cube, netcdf.open(fit_file) as fit:
+            figure = plot.overview(fit, cube["ndvi"], valid=cube["valid"])
+            plot.save(figure, picture)
+    _print_summary(summary)
+    click.echo(f"Picture: {picture}")
+
+
+@contextmanager
+def _bar(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """Give a function that shows pixels done and their rate on stderr."""
+    if quiet:
+        yield None
+        return
+    from tqdm import tqdm
+
+    bars: list[tqdm] = []
+
+    def show(done: int, total: int) -> None:
+        if not bars:
+            # A log file gets a line now and then, a terminal a bar that moves.
+            interval = 0.1 if sys.stderr.isatty() else 10.0
+            bars.append(tqdm(total=total, unit="pixel", unit_scale=True, mininterval=interval))
+        bars[0].update(done - bars[0].n)
+
+    try:
+        yield show
+    finally:
+        for bar in bars:
+            bar.close()
+
+
+def _print_summary(summary: RunSummary) -> None:
+    rate = summary.pixels / max(summary.seconds, 1e-9)
+    solved = summary.statuses.get("solved", 0)
+    rest = [f"{name} {count}" for name, count in summary.statuses.items() if count]
+    click.echo(
+        f"{solved} of {summary.pixels} pixels solved in {summary.seconds:.1f} s "
+        f"({rate:.3g} pixels/s), written to {summary.output}"
+    )
+    click.echo(f"Status: {', '.join(rest) or 'no pixels'}")
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """Report errors, warnings and signals in one line each, with the exit code of their kind."""
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            yield
+    except KeyboardInterrupt:
+        _fail("Interrupted; nothing was written.", INTERRUPTED)
+    except (OSError, RuntimeError, MemoryError, ImportError) as error:
+        _fail(error, 1)
+    except (ValueError, TypeError) as error:
+        _fail(error, 2)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+    # An exception, so that the file in the making is removed on the way out.
+    _fail("Terminated; nothing was written.", TERMINATED)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+
+
+def _fail(error: BaseException | str, code: int) -> NoReturn:
+    text = " ".join(str(error).split()) or type(error).__name__
+    click.echo(text if isinstance(error, str) else f"Error: {text}", err=True)
+    sys.exit(code)

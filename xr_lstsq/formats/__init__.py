@@ -1,0 +1,1 @@
+"""File formats: each module opens a cube and writes a Dataset; none knows what a fit is."""

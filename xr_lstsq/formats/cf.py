@@ -1,0 +1,62 @@
+"""Attributes by which the variables of a CF file name each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import xarray as xr
+
+__all__ = ["attributes", "auxiliary", "links"]
+
+# Kept in encoding by xarray; each names other variables of the same file.
+LINKS = ("grid_mapping", "bounds")
+
+
+def links(variable: xr.Variable, dataset: xr.Dataset) -> dict[str, str]:
+    """Return the links of a variable's encoding whose targets are in `dataset`.
+
+    Parameters
+    ----------
+    variable : xarray.Variable
+        A variable of `dataset`.
+    dataset : xarray.Dataset
+        What goes into the file. A link to anything else would dangle and is left out.
+    """
+    found = {}
+    for key in LINKS:
+        text = str(variable.encoding.get(key, ""))
+        if text and {*text.replace(":", " ").split()} <= {*map(str, dataset.variables)}:
+            found[key] = text
+    return found
+
+
+def auxiliary(dataset: xr.Dataset) -> list[str]:
+    """Return the coordinates that CF lists in `coordinates`: no index, grid mapping or bounds."""
+    linked = set()
+    for variable in dataset.variables.values():
+        for text in links(variable, dataset).values():
+            # In "crs: lat lon" the grid mapping is what stands before the colon.
+            words = text.split()
+            linked |= {word.removesuffix(":") for word in words if word.endswith(":")} or {*words}
+    return sorted({str(name) for name in dataset.coords} - {str(d) for d in dataset.dims} - linked)
+
+
+def attributes(dataset: xr.Dataset, name: str) -> dict[str, Any]:
+    """Return the attributes of a variable in the file, with those that name other variables.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        What goes into the file.
+    name : str
+        One of its variables.
+    """
+    variable = dataset.variables[name]
+    attrs = {**variable.attrs, **links(variable, dataset)}
+    if variable.dtype.kind == "b":
+        attrs["dtype"] = "bool"  # how xarray marks booleans in netCDF
+    if name in dataset.data_vars:
+        covered = [c for c in auxiliary(dataset) if {*dataset[c].dims} <= {*variable.dims}]
+        if covered:
+            attrs["coordinates"] = " ".join(covered)
+    return attrs

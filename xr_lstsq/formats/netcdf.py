@@ -1,0 +1,295 @@
+"""netCDF files: open a cube lazily, write a Dataset window by window with bounded memory."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import netCDF4
+import numpy as np
+import xarray as xr
+
+# HDF5 and netCDF-C are not thread-safe: a reader thread of an interrupted computation may still be
+# inside them while this module closes its file, so both sides hold the lock that xarray holds.
+from xarray.backends.netCDF4_ import NETCDF4_PYTHON_LOCK
+
+from xr_lstsq.formats.cf import attributes, auxiliary, links
+from xr_lstsq.formats.target import disk_errors, partial_file, reason, refuse_sources, resolve
+from xr_lstsq.formats.windows import blocks_at_once, groups, windows
+
+__all__ = ["open", "write"]
+
+CONVENTIONS = "CF-1.11"
+STORAGE_BYTES = 2**20
+# Of each variable: storage chunks are written whole, so keeping many of them helps nobody.
+CACHE_BYTES = 4 * 2**20
+# Kinds that are written by windows; everything else (strings, times) is small and goes at once.
+NUMERIC_KINDS = "fiub"
+# Attributes that tell a reader to unpack or blank numbers; what is written here is never packed.
+PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset")
+
+
+def open(path: str | os.PathLike[str], *, chunks: Mapping[Any, int] | None = None) -> xr.Dataset:
+    """Open a netCDF file lazily, with packing, fill values and times decoded.
+
+    Parameters
+    ----------
+    path : str or path-like
+        File to open.
+    chunks : mapping of dim to int, optional
+        Sizes of the dask chunks. None gives lazy arrays without dask.
+
+    Returns
+    -------
+    xarray.Dataset
+        Grid mapping and bounds are coordinates. Packed integers become floats, in float64 where
+        the packing numbers are float64; times that datetime64 cannot hold become cftime.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such file.
+    OSError
+        When it cannot be read as netCDF: truncated, damaged, or of another format.
+    """
+    file = Path(path)
+    if not file.exists():
+        msg = f"'{file}' does not exist. Check the name; it is looked for from '{Path.cwd()}'."
+        raise FileNotFoundError(msg)
+    if file.is_dir():
+        msg = f"'{file}' is a directory, and a netCDF file is needed."
+        raise IsADirectoryError(msg)
+    try:
+        with warnings.catch_warnings():
+            # cftime is what the rest of the package reads where datetime64[ns] ends.
+            warnings.filterwarnings("ignore", "Unable to decode time axis", xr.SerializationWarning)
+            # Whoever gives chunks has weighed memory against storage; see chunks.py.
+            warnings.filterwarnings("ignore", "The specified chunks separate", UserWarning)
+            return xr.open_dataset(
+                file,
+                engine="netcdf4",
+                chunks=None if chunks is None else dict(chunks),
+                decode_coords="all",
+            )
+    except (OSError, RuntimeError) as error:
+        msg = (
+            f"'{file}' is not a readable netCDF file ({reason(error)}). It may be truncated or of "
+            f"another format; `ncdump -h {file}` shows whether other programs can read it."
+        )
+        raise OSError(msg) from error
+
+
+def write(
+    dataset: xr.Dataset,
+    path: str | os.PathLike[str],
+    *,
+    source: str | os.PathLike[str] | None = None,
+    store: Literal["float32", "float64"] | None = None,
+    history: str | None = None,
+    on_block: Callable[[xr.Dataset], None] | None = None,
+) -> None:
+    """Write a Dataset to a netCDF-4 file, window by window, and rename it when it is whole.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Eager or lazy. Lazy variables that are cut into the same chunks are computed together, a
+        few chunks at a time, so whatever they share is computed once.
+    path : str or path-like
+        Target. An existing file is replaced, at the very end and in one step.
+    source : str or path-like, optional
+        File from which `dataset` is computed; the target may not be this file. Files named in
+        ``encoding["source"]`` of the dataset and its variables are refused as well.
+    store : {"float32", "float64"}, optional
+        Type of float data variables in the file; None keeps their own.
+    history : str, optional
+        Program and arguments, for a new line of the ``history`` attribute.
+    on_block : callable, optional
+        Called with each computed block (a Dataset without coordinates) once it is written.
+
+    Raises
+    ------
+    WriteError
+        When the target cannot be created, or the disk takes no more. The message has the free
+        bytes of the disk.
+    ValueError
+        When the target is the source, or the dataset holds what netCDF cannot.
+
+    Notes
+    -----
+    Writes to ``.NAME.XXXXXXXX.partial`` beside the target. It is removed when anything fails; a
+    job that is killed outright leaves it behind, and the target as it was. Memory is that of the
+    blocks of one window (at most 256 MiB, but at least one block) besides what computing them
+    takes. Floats get a NaN fill value, zlib level 4 and the shuffle filter; the encoding that
+    variables bring along is dropped except grid mapping and bounds.
+    """
+    if store not in (None, "float32", "float64"):
+        msg = f"store={store!r} is not a type of the file. Use 'float32', 'float64' or None."
+        raise ValueError(msg)
+    target = resolve(path)
+    encodings = [dataset.encoding, *(v.encoding for v in dataset.variables.values())]
+    known = {str(encoding["source"]) for encoding in encodings if "source" in encoding}
+    refuse_sources(target, [*([] if source is None else [source]), *sorted(known)])
+    _refuse_unstorable(dataset)
+    with partial_file(target) as partial:
+        with disk_errors(target):
+            _write_small_variables(dataset, partial, history)
+        with _opened(partial, target) as file:
+            with disk_errors(target), NETCDF4_PYTHON_LOCK:
+                for name in _numeric_names(dataset):
+                    _create_variable(file, dataset, name, store)
+                _set_global_coordinates(file, dataset)
+            for names, chunks in groups(dataset, _numeric_names(dataset)):
+                group = xr.Dataset({name: dataset.variables[name] for name in names})
+                for window in windows(chunks, blocks_at_once(group, chunks)):
+                    _write_window(file, group.isel(window), window, target, on_block)
+
+
+def _refuse_unstorable(dataset: xr.Dataset) -> None:
+    """Raise for what netCDF cannot hold, before anything is computed."""
+    multi = [
+        name
+        for name, index in dataset.xindexes.items()
+        if isinstance(index, xr.indexes.PandasMultiIndex)
+    ]
+    for name, variable in dataset.variables.items():
+        if not isinstance(name, str) or "/" in name or " " in name:
+            msg = f"A variable is called {name!r}; netCDF needs names without blanks and slashes."
+            raise ValueError(msg + " Rename it with fit.rename.")
+        if name in multi:
+            msg = f"{name!r} is a MultiIndex, which netCDF cannot hold."
+            raise ValueError(msg + f" Call fit.reset_index({name!r}) first.")
+        if variable.dtype.kind in "cV" or variable.dtype in (np.float16, np.longdouble):
+            msg = f"{name!r} has dtype {variable.dtype}, which netCDF cannot hold."
+            raise ValueError(msg + " Convert it, for instance to float64, or drop it.")
+    owners = {"the dataset": dataset.attrs} | {
+        repr(name): variable.attrs for name, variable in dataset.variables.items()
+    }
+    for owner, attrs in owners.items():
+        for key, value in attrs.items():
+            array = np.asarray(value)
+            if array.dtype.kind not in "SUfiu" or array.ndim > 1:
+                msg = f"Attribute {key!r} of {owner} is {value!r}, which netCDF cannot hold."
+                raise ValueError(msg + " Use text, numbers or a list of them, or delete it.")
+            if key in PACKING:
+                msg = f"{owner} has the packing attribute {key!r}, but its values are not packed."
+                raise ValueError(msg + " Delete the attribute; gaps are written as NaN.")
+
+
+@contextmanager
+def _opened(partial: Path, target: Path) -> Iterator[netCDF4.Dataset]:
+    with disk_errors(target), NETCDF4_PYTHON_LOCK:
+        file = netCDF4.Dataset(partial, "a")
+    try:
+        yield file
+    except BaseException:
+        # On a full disk closing fails too; the first error is the one to tell.
+        with suppress(OSError, RuntimeError), NETCDF4_PYTHON_LOCK:
+            file.close()
+        raise
+    with disk_errors(target), NETCDF4_PYTHON_LOCK:
+        file.close()
+
+
+def _numeric_names(dataset: xr.Dataset) -> list[str]:
+    """Return the variables that are written by windows: numeric ones that are data or lazy."""
+    return [
+        str(name)
+        for name, variable in dataset.variables.items()
+        if variable.dtype.kind in NUMERIC_KINDS
+        and (name in dataset.data_vars or variable.chunks is not None)
+    ]
+
+
+def _write_small_variables(dataset: xr.Dataset, partial: Path, history: str | None) -> None:
+    """Write the attributes of the dataset, its eager coordinates, strings and times."""
+    # As data variables they get no `coordinates` attribute from xarray, which sees only part of
+    # the file here; cf.py does that.
+    small = dataset.drop_vars(_numeric_names(dataset)).reset_coords().copy()
+    for variable in small.variables.values():
+        # Inherited units or types of times may be too coarse for the times at hand.
+        variable.encoding = links(variable, dataset)
+        if variable.dtype.kind == "f":
+            variable.encoding["_FillValue"] = None
+    small.attrs["Conventions"] = CONVENTIONS
+    if history is not None:
+        line = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {history}"
+        small.attrs["history"] = "\n".join(filter(None, (small.attrs.get("history"), line)))
+    small.encoding = {}
+    small.to_netcdf(partial, mode="w", engine="netcdf4", format="NETCDF4")
+
+
+def _create_variable(
+    file: netCDF4.Dataset, dataset: xr.Dataset, name: str, store: str | None
+) -> None:
+    """Declare a numeric variable with its dims, filters, fill value and attributes."""
+    variable = dataset.variables[name]
+    for dim, size in variable.sizes.items():
+        if dim not in file.dimensions:
+            file.createDimension(str(dim), size)
+    dtype = np.dtype("i1") if variable.dtype.kind == "b" else variable.dtype
+    is_data_float = dtype.kind == "f" and name in dataset.data_vars
+    if is_data_float and store is not None:
+        dtype = np.dtype(store)
+    stored = file.createVariable(
+        name,
+        f"{dtype.kind}{dtype.itemsize}",
+        tuple(map(str, variable.dims)),
+        zlib=True,
+        complevel=4,
+        shuffle=True,
+        chunksizes=_storage_chunks(variable, dtype.itemsize) or None,
+        chunk_cache=CACHE_BYTES,
+        fill_value=np.nan if is_data_float else None,
+    )
+    stored.set_auto_maskandscale(False)
+    stored.setncatts(attributes(dataset, name))
+
+
+def _storage_chunks(variable: xr.Variable, itemsize: int) -> tuple[int, ...]:
+    """Return the shape of a storage chunk: the pixels of a dask chunk, and few layers of them."""
+    chunks = variable.chunks or tuple((size,) for size in variable.shape)
+    sizes = [max(1, *pieces) for pieces in chunks]
+    for axis, size in enumerate(sizes):
+        rest = math.prod(sizes[axis + 1 :]) * itemsize
+        pieces = math.ceil(size / max(1, STORAGE_BYTES // rest))
+        sizes[axis] = math.ceil(size / pieces)
+    return tuple(sizes)
+
+
+def _set_global_coordinates(file: netCDF4.Dataset, dataset: xr.Dataset) -> None:
+    """List coordinates that no variable names in the attribute where xarray looks for them."""
+    listed = {
+        name
+        for variable in file.variables.values()
+        for name in getattr(variable, "coordinates", "").split()
+    }
+    missing = [name for name in auxiliary(dataset) if name not in listed]
+    if missing:
+        file.setncattr("coordinates", " ".join(missing))
+
+
+def _write_window(
+    file: netCDF4.Dataset,
+    lazy: xr.Dataset,
+    window: Mapping[Hashable, slice],
+    target: Path,
+    on_block: Callable[[xr.Dataset], None] | None,
+) -> None:
+    """Compute one window of a group of variables in one call, and write it."""
+    block = lazy.compute()
+    with disk_errors(target), NETCDF4_PYTHON_LOCK:
+        for name, variable in block.variables.items():
+            if variable.size == 0:
+                continue
+            stored = file.variables[str(name)]
+            region = tuple(window.get(dim, slice(None)) for dim in variable.dims)
+            stored[region or ...] = variable.to_numpy().astype(stored.dtype, copy=False)
+    if on_block is not None:
+        on_block(block)

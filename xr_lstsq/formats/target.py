@@ -1,0 +1,86 @@
+"""The file that is written: checked first, filled under another name, put in place when whole."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from xr_lstsq.errors import WriteError
+
+__all__ = ["disk_errors", "partial_file", "reason", "refuse_sources", "resolve"]
+
+
+def resolve(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of the target, of the file itself where it is a link.
+
+    Raises
+    ------
+    WriteError
+        When its directory is missing, or it is a directory.
+    """
+    target = Path(path).resolve()
+    if not target.parent.is_dir():
+        msg = f"'{target.parent}' is not a directory, so '{target.name}' cannot be written there."
+        raise WriteError(msg + " Create it first, or give another target.")
+    if target.is_dir():
+        raise WriteError(f"'{target}' is a directory. Give the name of a file, such as fit.nc.")
+    return target
+
+
+def refuse_sources(target: Path, sources: Iterable[str | os.PathLike[str]]) -> None:
+    """Raise a ValueError when the target is one of the files that are read, also through links."""
+    for source in sources:
+        same = Path(source).resolve() == target
+        if not same and target.exists() and Path(source).exists():
+            same = target.samefile(source)
+        if same:
+            msg = (
+                f"'{target}' is the file that the data are read from, and would be overwritten. "
+                "Write to another name."
+            )
+            raise ValueError(msg)
+
+
+@contextmanager
+def partial_file(target: Path) -> Iterator[Path]:
+    """Give an empty file beside the target, which takes its place if all goes well.
+
+    Whatever goes wrong inside, the file is removed and the target stays as it was.
+    """
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+    with disk_errors(target):
+        # Made by os.open and not by tempfile, so that the mode follows the umask.
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        yield partial
+        with disk_errors(target):
+            with partial.open("rb+") as file:
+                os.fsync(file.fileno())
+            partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def disk_errors(target: Path) -> Iterator[None]:
+    """Turn the errors of a disk (which HDF5 reports as RuntimeError) into a WriteError."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        free = shutil.disk_usage(target.parent).free
+        msg = (
+            f"Could not write '{target}' ({reason(error)}). The disk of '{target.parent}' has "
+            f"{free / 1e9:.3g} GB ({free} bytes) free. Nothing was kept of the file; check its "
+            "space, your quota and the permissions, or write to another disk."
+        )
+        raise WriteError(msg) from error
+
+
+def reason(error: BaseException) -> str:
+    """Return the text of an error without its errno and path."""
+    return str(getattr(error, "strerror", None) or error)

@@ -1,0 +1,93 @@
+"""Windows over a Dataset: which of its blocks are computed and written together."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import pairwise
+
+import numpy as np
+import xarray as xr
+
+__all__ = ["Chunks", "blocks_at_once", "groups", "windows"]
+
+WINDOW_BYTES = 256 * 2**20
+SLAB_BYTES = 64 * 2**20
+
+Chunks = dict[Hashable, tuple[int, ...]]
+"""Sizes of the pieces along each dim that is cut."""
+
+
+def groups(dataset: xr.Dataset, names: Iterable[str]) -> list[tuple[list[str], Chunks]]:
+    """Return `names` grouped by how they are cut: equal chunks come from the same tasks.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        Holds the variables. Those without dask chunks are cut where they are large.
+    names : iterable of str
+        Variables to group.
+
+    Returns
+    -------
+    list of (list of str, dict)
+        The names of a group, and the dims along which all of them are cut in the same way.
+    """
+    found: dict[frozenset[tuple[Hashable, tuple[int, ...]]], tuple[list[str], Chunks]] = {}
+    for name in names:
+        variable = dataset.variables[name]
+        pieces = dict(variable.chunksizes) if variable.chunks is not None else _slabs(variable)
+        cut = {dim: sizes for dim, sizes in pieces.items() if len(sizes) > 1}
+        found.setdefault(frozenset(cut.items()), ([], cut))[0].append(name)
+    return list(found.values())
+
+
+def _slabs(variable: xr.Variable) -> Chunks:
+    """Cut a variable without dask chunks along its longest dim into pieces of SLAB_BYTES."""
+    if variable.nbytes <= SLAB_BYTES:
+        return {}
+    dim = max(variable.sizes, key=lambda name: variable.sizes[name])
+    length = variable.sizes[dim]
+    size = max(1, length * SLAB_BYTES // variable.nbytes)
+    full, rest = divmod(length, size)
+    return {dim: (size,) * full + ((rest,) if rest else ())}
+
+
+def blocks_at_once(group: xr.Dataset, chunks: Chunks) -> int:
+    """Return how many blocks one window may hold: enough for all threads, within WINDOW_BYTES.
+
+    Parameters
+    ----------
+    group : xarray.Dataset
+        The variables that are written together.
+    chunks : dict
+        How they are cut.
+    """
+    blocks = math.prod(len(sizes) for sizes in chunks.values())
+    fitting = WINDOW_BYTES * blocks // max(1, group.nbytes)
+    return max(1, min(2 * (os.cpu_count() or 1), fitting))
+
+
+def windows(chunks: Chunks, at_once: int) -> Iterator[dict[Hashable, slice]]:
+    """Yield regions of up to `at_once` neighbouring blocks that cover everything once.
+
+    Parameters
+    ----------
+    chunks : dict
+        Sizes of the pieces along each dim that is cut.
+    at_once : int
+        Blocks of a window, at least 1.
+    """
+    if not chunks:
+        yield {}
+        return
+    dim, *others = chunks
+    rest = {other: chunks[other] for other in others}
+    inner = math.prod(len(sizes) for sizes in rest.values())
+    runs = math.ceil(len(chunks[dim]) / max(1, at_once // inner))
+    edges = np.concatenate([[0], np.cumsum(chunks[dim])])
+    bounds = edges[np.linspace(0, len(edges) - 1, runs + 1).round().astype(int)]
+    for start, stop in pairwise(bounds.tolist()):
+        for window in windows(rest, at_once):
+            yield {dim: slice(start, stop), **window}
