@@ -174,18 +174,16 @@ def _spread(array: Array, axes: tuple[int, ...], axis: int, shape: tuple[int, ..
     return np.broadcast_to(first, (shape[axis], *pixels)).reshape(shape[axis], math.prod(pixels))
 
 
+_READ = frozenset({"bool", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"})
 _KEPT = frozenset({torch.bool, torch.float32, torch.float64})
 
 
 def _put(array: Array, here: slice, device: torch.device) -> Tensor:
     """Return the pixels `here` of an array on the device, as floats or, where it is one, a mask."""
     part = array if array.shape[-1] == 1 and array.ndim == 2 else array[..., here]
-    if part.dtype == np.bool_:
-        kind = part.dtype
-    elif part.dtype.kind == "u" and part.dtype.itemsize > 1:
-        kind = np.dtype(np.float64)  # torch converts few of the wider unsigned kinds
-    else:
-        kind = part.dtype.newbyteorder("=")
+    kind = part.dtype.newbyteorder("=")
+    if kind.name not in _READ:
+        kind = np.dtype(np.float64)  # torch knows no long double and few wide unsigned kinds
     if part.dtype != kind or not part.flags.writeable or any(s < 0 for s in part.strides):
         part = part.astype(kind)
     tensor = torch.from_numpy(part).to(device)
@@ -246,20 +244,20 @@ def _solve_batch(
 
 def _judge(samples: Weighed, solution: Solution, plan: Plan, p: int, *, broken: bool) -> Tensor:
     """Return the status of each pixel, (b,), and set coefficients without an answer to NaN."""
-    coef, rank = solution.coef, solution.rank
-    status = torch.zeros_like(rank)
-    status[rank < p] = STATUS["rank_deficient"]
-    status[samples.nobs < plan.min_obs] = STATUS["too_few_obs"]
-    status[samples.nobs == 0] = STATUS["no_data"]
+    coef, rank, nobs = solution.coef, solution.rank, samples.nobs
     failed = samples.broken | ~torch.isfinite(coef).all(0)
     if broken:
         failed = torch.ones_like(failed)
-    status[failed] = STATUS["failed"]
-    blank = status == STATUS["no_data"]
-    for name in ("too_few_obs", "failed") + (() if plan.keep_short else ("rank_deficient",)):
-        blank |= status == STATUS[name]
-    coef[:, blank] = torch.nan
-    rank[failed] = 0
+    # From the weakest fact to the strongest
+    status = torch.where(rank < p, STATUS["rank_deficient"], STATUS["solved"])
+    status = torch.where(nobs < plan.min_obs, STATUS["too_few_obs"], status)
+    status = torch.where(nobs == 0, STATUS["no_data"], status)
+    status = torch.where(failed, STATUS["failed"], status)
+    blank = (status != STATUS["solved"]) & (status != STATUS["rank_deficient"])
+    if not plan.keep_short:
+        blank = status != STATUS["solved"]
+    coef.masked_fill_(blank, torch.nan)
+    rank.masked_fill_(failed, 0)
     return status
 
 
