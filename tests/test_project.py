@@ -128,6 +128,14 @@ def test_layers_on_the_architecture_page_are_those_that_are_checked() -> None:
     assert "```text\n" + "\n".join(layers) + "\n```" in page
 
 
+def test_architecture_page_names_every_room() -> None:
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
+    named = set(re.findall(r"^\| `(\w+)(?:\.py|/)` \|", page, flags=re.MULTILINE))
+    rooms = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    rooms |= {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert named == rooms
+
+
 def test_every_example_runs() -> None:
     examples = sorted((ROOT / "examples").glob("*.py"))
     assert examples
