@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from xr_lstsq.device import Plan, block, lease, resolve, solve_block
+from xr_lstsq.device import Plan, lease, resolve, solve_block
+from xr_lstsq.device.batch import BatchSolver
 from xr_lstsq.device.batches import in_batches
 from xr_lstsq.device.lease import Lease, check_name
 from xr_lstsq.errors import DeviceError
@@ -98,15 +99,17 @@ def test_out_of_memory_halves_the_batch_and_goes_on(
 ) -> None:
     y, sizes = cube_of(100), []
     want = solve(y)
-    inner = block._solve_batch
+    inner = BatchSolver.run
 
-    def cramped(batch: dict[str, torch.Tensor], *args: Any, **kwargs: Any) -> Any:
+    def cramped(
+        self: BatchSolver, batch: dict[str, torch.Tensor], *args: Any, **kwargs: Any
+    ) -> Any:
         sizes.append(batch["y"].shape[1])
         if sizes[-1] > 30:
             raise error
-        return inner(batch, *args, **kwargs)
+        return inner(self, batch, *args, **kwargs)
 
-    monkeypatch.setattr(block, "_solve_batch", cramped)
+    monkeypatch.setattr(BatchSolver, "run", cramped)
     got = solve(y)
     assert sizes[0] == 100
     assert 50 in sizes
@@ -122,7 +125,7 @@ def test_a_pixel_that_does_not_fit_is_an_error(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(DeviceError, match=r"one pixel needs about .* bytes.*larger max_memory"):
         solve(cube_of(5), max_bytes=100)
-    monkeypatch.setattr(block, "_solve_batch", full)
+    monkeypatch.setattr(BatchSolver, "run", full)
     with pytest.raises(DeviceError, match="cpu ran out of memory on a single pixel"):
         solve(cube_of(5))
 
@@ -132,7 +135,7 @@ def test_another_fault_is_not_taken_for_a_want_of_memory(monkeypatch: pytest.Mon
         msg = "expected scalar type Double"
         raise RuntimeError(msg)
 
-    monkeypatch.setattr(block, "_solve_batch", broken)
+    monkeypatch.setattr(BatchSolver, "run", broken)
     with pytest.raises(RuntimeError, match="expected scalar type"):
         solve(cube_of(50), max_bytes=40_000)
 
@@ -145,7 +148,7 @@ def test_blocks_in_flight_never_take_more_than_the_cores(monkeypatch: pytest.Mon
     cores, now, most, lock = 3, [0], [0], threading.Lock()
     monkeypatch.setattr(lease, "_LEASES", {})
     monkeypatch.setattr(lease, "_cores", lambda: cores)
-    inner = block._solve_batch
+    inner = BatchSolver.run
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         with lock:
@@ -157,7 +160,7 @@ def test_blocks_in_flight_never_take_more_than_the_cores(monkeypatch: pytest.Mon
             with lock:
                 now[0] -= torch.get_num_threads()
 
-    monkeypatch.setattr(block, "_solve_batch", watched)
+    monkeypatch.setattr(BatchSolver, "run", watched)
     before = torch.get_num_threads()
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda seed: solve(cube_of(500 + seed), max_bytes=200_000), range(9)))

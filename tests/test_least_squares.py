@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,17 +9,24 @@ import torch
 from tests import oracle
 from xr_lstsq.solvers import least_squares
 from xr_lstsq.solvers.factor import factorise
-from xr_lstsq.solvers.problem import Problem, Shared, Solution, weigh
+from xr_lstsq.solvers.least_squares import Lane
+from xr_lstsq.solvers.problem import Problem, Solution, weigh
+from xr_lstsq.solvers.shared import Shared, share
 
 EPS = float(np.finfo(np.float64).eps)
 CPU = torch.device("cpu")
 
 
-def problem_of(design: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None) -> Problem:
+def problem_of(
+    design: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray | None = None,
+    shared_weights: np.ndarray | None = None,
+) -> Problem:
     """Return the problem of (n, b) samples with NaN in the gaps."""
     given = None if weights is None else torch.as_tensor(weights)
     if design.ndim == 2:
-        shared = least_squares.share(factorise(design), CPU)
+        shared = share(factorise(design, shared_weights), CPU)
         samples = weigh(torch.as_tensor(y), weights=given)
         rows: Shared | torch.Tensor = shared
     else:
@@ -30,25 +35,22 @@ def problem_of(design: np.ndarray, y: np.ndarray, weights: np.ndarray | None = N
     return Problem(samples.y, samples.weights, samples.nobs, weights is None, rows)
 
 
-def by_reflectors(problem: Problem) -> Solution:
-    """Solve all pixels in the rank-revealing lane."""
-    shared = problem.design
-    assert isinstance(shared, Shared)
-    return least_squares.solve(
-        replace(problem, design=replace(shared, tau=1.0)), residual=True, fitted=True
-    )
+def whole(problem: Problem, **wanted: bool) -> Solution:
+    """Solve every pixel, those that are left too."""
+    solution = least_squares.solve(problem, **wanted)
+    left = solution.left.nonzero()[:, 0]
+    rest = least_squares.solve_carefully(problem.take(left), **wanted)
+    assert not rest.left.any()
+    solution.coef[:, left], solution.rank[left] = rest.coef, rest.rank
+    for mine, theirs in ((solution.residual, rest.residual), (solution.fitted, rest.fitted)):
+        if mine is not None and theirs is not None:
+            mine[:, left] = theirs
+    return solution
 
 
-def kept_by_gram(problem: Problem) -> np.ndarray:
-    """Return which pixels the Gram lane keeps."""
-    shared = problem.design
-    assert isinstance(shared, Shared)
-    blank = Solution(
-        torch.zeros(problem.p, problem.y.shape[1], dtype=torch.float64),
-        torch.zeros_like(problem.nobs),
-    )
-    left = least_squares._gram_shared(problem, blank).numpy()
-    return ~np.isin(np.arange(problem.y.shape[1]), left) & (problem.nobs.numpy() > 0)
+def kept_by(lane: Lane, problem: Problem) -> np.ndarray:
+    """Return which pixels a lane keeps."""
+    return least_squares._LANES[lane](problem, False).keep.numpy()
 
 
 def gappy(n: int, b: int, share: float, seed: int) -> np.ndarray:
@@ -58,26 +60,75 @@ def gappy(n: int, b: int, share: float, seed: int) -> np.ndarray:
     return y
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.7])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_both_lanes_give_one_answer(share: float, weighted: bool) -> None:
-    rng = np.random.default_rng(2)
-    t = np.sort(rng.random(40))
-    design = np.c_[np.ones(40), t, np.cos(6 * t), np.sin(6 * t)]
-    y = gappy(40, 200, share, 3)
-    weights = rng.random(y.shape) * 10 if weighted else None
-    problem = problem_of(design, y, weights)
-    assert kept_by_gram(problem).mean() > 0.9
-    one = least_squares.solve(problem, residual=True, fitted=True)
-    other = by_reflectors(problem)
-    for k in range(200):
-        tolerance = oracle.fit(y[:, k], design, None if weights is None else weights[:, k]).coef_tol
-        assert (np.abs((one.coef - other.coef)[:, k].numpy()) <= tolerance).all()
-    assert torch.equal(one.rank, other.rank)
-    assert one.residual is not None
-    assert other.residual is not None
-    torch.testing.assert_close(one.residual, other.residual, rtol=1e-9, atol=1e-10)
-    torch.testing.assert_close(one.fitted, other.fitted, rtol=1e-9, atol=1e-10)
+SHAPES = {
+    "tall": (40, 4),
+    "barely tall": (12, 11),
+    "square": (9, 9),
+    "wide": (10, 25),
+}
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.08, 0.3, 0.7])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("weighted", ["flags", "weights", "shared weights"])
+def test_every_lane_gives_one_answer(gaps: float, shape: str, weighted: str) -> None:
+    (n, p), b = SHAPES[shape], 120
+    rng = np.random.default_rng(n + p)
+    design = rng.normal(size=(n, p)) * rng.choice([1e-3, 1.0, 50.0], p)
+    y = gappy(n, b, gaps, 3)
+    weights = rng.random(y.shape) * 10 if weighted == "weights" else None
+    shared = rng.random(n) + 0.2 if weighted == "shared weights" else None
+    problem = problem_of(design, y, weights, shared)
+    want = least_squares.solve_carefully(problem, residual=True, fitted=True)
+    every = whole(problem, residual=True, fitted=True)
+    assert torch.equal(every.rank, want.rank)
+    full = (problem.nobs > 0).numpy()
+    lanes = [Lane.GRAM] if weights is not None else [Lane.MISSING, Lane.GRAM]
+    lanes += [Lane.WIDE] if problem.shared.wide is not None and weights is None else []
+    answers = [(every.coef, every.fitted, full)]
+    for lane in lanes:
+        if n > p or lane == Lane.WIDE:
+            kept = least_squares._LANES[lane](problem, True)
+            keep = kept.keep.numpy() & full
+            assert torch.equal(kept.rank[keep], want.rank[keep]), lane.name
+            answers.append((kept.coef, kept.fit, keep))
+    for k in range(b):
+        one = oracle.fit(y[:, k], design, None if weights is None else weights[:, k])
+        if shared is not None:
+            one = oracle.fit(y[:, k], design, shared)
+        for coef, fit, keep in answers:
+            assert fit is not None
+            if keep[k]:
+                assert (np.abs(coef[:, k].numpy() - one.coef) <= one.coef_tol).all()
+                assert (np.abs(fit[:, k].numpy() - one.fitted) <= one.fitted_tol).all()
+
+
+def test_each_lane_is_chosen_where_it_is_the_cheapest() -> None:
+    def lanes(n: int, p: int, gaps: list[int], weights: bool = False) -> list[str]:
+        y = np.random.default_rng(0).normal(size=(n, len(gaps)))
+        for pixel, count in enumerate(gaps):
+            y[:count, pixel] = np.nan
+        design = np.random.default_rng(1).normal(size=(n, p))
+        problem = problem_of(design, y, np.ones_like(y) if weights else None)
+        return [Lane(lane).name for lane in least_squares.choose(problem).tolist()]
+
+    assert lanes(100, 6, [0, 1, 30, 100]) == ["COMPLETE", "MISSING", "GRAM", "NONE"]
+    assert lanes(87, 29, [0, 9, 50]) == ["COMPLETE", "MISSING", "GRAM"]
+    assert lanes(50, 100, [0, 10, 50]) == ["COMPLETE", "WIDE", "NONE"]
+    assert lanes(30, 3, [0, 2], weights=True) == ["GRAM", "GRAM"]
+
+
+def test_a_design_of_ill_conditioned_rows_is_not_inverted() -> None:
+    rng = np.random.default_rng(0)
+    design = rng.normal(size=(6, 12))
+    assert factorise(design).wide is not None
+    design[5] = design[4] + 1e-4 * rng.normal(size=12)
+    assert factorise(design).wide is None
+    y = gappy(6, 40, 0.3, 1)
+    solution = whole(problem_of(design, y))
+    for k in range(40):
+        one = oracle.fit(y[:, k], design)
+        assert (np.abs(solution.coef[:, k].numpy() - one.coef) <= one.coef_tol).all()
 
 
 def test_a_missing_row_of_leverage_one_is_seen() -> None:
@@ -85,8 +136,9 @@ def test_a_missing_row_of_leverage_one_is_seen() -> None:
     design = np.c_[np.ones(5), [0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.0, 0.0, 1.0]]
     y = np.array([[1.0], [3.0], [2.0], [5.0], [np.nan]])
     problem = problem_of(design, y)
-    assert not kept_by_gram(problem).any()
-    solution = least_squares.solve(problem)
+    assert not kept_by(Lane.GRAM, problem).any()
+    assert not kept_by(Lane.MISSING, problem).any()
+    solution = whole(problem)
     want = oracle.fit(y[:, 0], design)
     assert solution.rank.tolist() == [2]
     assert abs(float(solution.coef[2, 0])) <= 1e-12
@@ -100,7 +152,7 @@ def test_one_end_of_the_axis_missing_keeps_the_accuracy_of_its_condition(share: 
     rng = np.random.default_rng(1)
     y = rng.normal(size=(n, 12))
     y[: int(share * n)] = np.nan
-    solution = least_squares.solve(problem_of(design, y))
+    solution = whole(problem_of(design, y))
     for k in range(12):
         want = oracle.exact(y[:, k], design)[0]
         error = np.abs(solution.coef[:, k].numpy() - want).max() / np.abs(want).max()
@@ -116,7 +168,7 @@ def test_a_close_fit_keeps_the_digits_of_a_small_coefficient() -> None:
     design = np.c_[np.ones(n), t, t**2]
     y = design @ [[6.7e-4], [7.3e-7], [-3e-15]] + rng.normal(0, 2e-4, (n, b))
     y[rng.random((n, b)) < 0.3] = np.nan
-    solution = least_squares.solve(problem_of(design, y))
+    solution = whole(problem_of(design, y))
     for k in range(b):
         want = oracle.exact(y[:, k], design)[0]
         np.testing.assert_allclose(solution.coef[:, k].numpy(), want, rtol=1e-14)
@@ -129,8 +181,8 @@ def test_a_design_per_pixel_gives_what_the_shared_one_gives() -> None:
     weights = rng.random(y.shape)
     own = np.repeat(design[:, :, None], b, axis=2)
     own[:, 2, 7] = own[:, 1, 7]  # one pixel with twins
-    shared = least_squares.solve(problem_of(design, y, weights), residual=True, fitted=True)
-    each = least_squares.solve(problem_of(own, y, weights), residual=True, fitted=True)
+    shared = whole(problem_of(design, y, weights), residual=True, fitted=True)
+    each = whole(problem_of(own, y, weights), residual=True, fitted=True)
     keep = np.arange(b) != 7
     assert each.rank[7] == 2
     assert torch.equal(each.rank[keep], shared.rank[keep])
@@ -152,7 +204,7 @@ def test_gaps_of_more_than_52_samples_are_told_apart() -> None:
     y[60:, 0] = np.nan
     y[60:119, 1] = np.nan
     y[:60, 2] = np.nan
-    solution = by_reflectors(problem_of(design, y))
+    solution = least_squares.solve_carefully(problem_of(design, y))
     assert solution.rank.tolist() == [1, 2, 1]
     assert float(solution.coef[1, 1]) == pytest.approx(y[119, 1])
     assert float(solution.coef[1, 0]) == 0
@@ -161,7 +213,8 @@ def test_gaps_of_more_than_52_samples_are_told_apart() -> None:
 def test_little_memory_changes_nothing() -> None:
     design = np.random.default_rng(0).normal(size=(10, 12))
     problem = problem_of(design, gappy(10, 40, 0.3, 1))
-    one, other = least_squares.solve(problem), least_squares.solve(problem, max_bytes=1)
+    one = least_squares.solve_carefully(problem)
+    other = least_squares.solve_carefully(problem, max_bytes=1)
     assert torch.equal(one.rank, other.rank)
     torch.testing.assert_close(one.coef, other.coef, rtol=1e-12, atol=1e-13)
 

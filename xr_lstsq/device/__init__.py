@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xr_lstsq.device.block import Plan, solve_block
+from xr_lstsq.device.block import solve_block
 from xr_lstsq.device.lease import check_name, resolve
+from xr_lstsq.device.plan import Plan
 
 __all__ = ["Plan", "check_name", "resolve", "solve_block"]

@@ -6,6 +6,7 @@ import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import torch
 
@@ -14,14 +15,16 @@ from xr_lstsq.errors import DeviceError
 
 __all__ = ["in_batches"]
 
+T = TypeVar("T")
+
 
 def in_batches(
-    work: Callable[[slice, int], None],
+    work: Callable[[slice, int], T],
     b: int,
     pixel_bytes: int,
     max_bytes: int | None,
     held: Lease,
-) -> None:
+) -> list[T]:
     """Call ``work(pixels, bytes)`` until all pixels are done, side by side where there are cores.
 
     Parameters
@@ -38,11 +41,18 @@ def in_batches(
     held : Lease
         The device.
 
+    Returns
+    -------
+    list
+        What each call returned, in no order.
+
     Raises
     ------
     DeviceError
         When a single pixel does not fit.
     """
+    if not b:
+        return []
     allowed = held.allowed_bytes(max_bytes)
     if pixel_bytes > allowed:
         msg = (
@@ -52,22 +62,26 @@ def in_batches(
         raise DeviceError(msg)
     queue = _Queue(b, allowed // pixel_bytes)
 
-    def drain() -> None:
+    def drain() -> list[T]:
+        results: list[T] = []
         try:
             while (here := queue.take()) is not None:
-                if not _fits(work, here, allowed, held):
+                done = _fits(work, here, allowed, held)
+                if done is None:
                     queue.put_back(here)
+                else:
+                    results += done
         except BaseException:
             queue.clear()  # the others stop too, after the batch that they are at
             raise
+        return results
 
     workers = min(held.workers(), -(-b // queue.most))
     if workers == 1:
-        drain()
-        return
+        return drain()
     with ThreadPoolExecutor(workers, thread_name_prefix="lstsq") as pool:
-        for future in [pool.submit(drain) for _ in range(workers)]:
-            future.result()
+        futures = [pool.submit(drain) for _ in range(workers)]
+        return [result for future in futures for result in future.result()]
 
 
 class _Queue:
@@ -101,11 +115,13 @@ class _Queue:
             self.left.append(here)
 
 
-def _fits(work: Callable[[slice, int], None], here: slice, allowed: int, held: Lease) -> bool:
-    """Do the work on a slice; return False when memory ran out."""
+def _fits(
+    work: Callable[[slice, int], T], here: slice, allowed: int, held: Lease
+) -> tuple[T] | None:
+    """Do the work on a slice and return its result; None when memory ran out."""
     try:
         with held.batch():
-            work(here, allowed)
+            return (work(here, allowed),)
     except (RuntimeError, MemoryError) as error:
         if not _is_out_of_memory(error):
             raise
@@ -115,13 +131,11 @@ def _fits(work: Callable[[slice, int], None], here: slice, allowed: int, held: L
                 "Free memory on it, or pass device='cpu'."
             )
             raise DeviceError(msg) from error
-    else:
-        return True
     # Only here, outside the handler, does nothing hold on to the batch's tensors any more.
     gc.collect()
     if held.device.type == "cuda":
         torch.cuda.empty_cache()
-    return False
+    return None
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

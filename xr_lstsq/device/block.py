@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,58 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from xr_lstsq.device.batch import BatchSolver
 from xr_lstsq.device.batches import in_batches
 from xr_lstsq.device.lease import lease, resolve
-from xr_lstsq.outputs import OUTPUTS, STATUS, dtype_of
-from xr_lstsq.solvers import least_squares
+from xr_lstsq.device.plan import Plan
+from xr_lstsq.outputs import OUTPUTS, dtype_of
 from xr_lstsq.solvers.factor import Factor
-from xr_lstsq.solvers.problem import Problem, Shared, Solution, Weighed, weigh
-from xr_lstsq.statistics import NEEDS_FITTED, NEEDS_RESIDUAL, STATISTICS
+from xr_lstsq.solvers.shared import share
 
-__all__ = ["Plan", "solve_block"]
+__all__ = ["solve_block"]
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a block needs to know beside its arrays; it travels inside dask graphs.
-
-    Attributes
-    ----------
-    axis : int
-        Axis of the samples in the cube.
-    axes : mapping of str to tuple of int
-        For design, weights and valid: which axes of the cube theirs are, apart from the params'.
-        Those of weights and valid rise.
-    outputs : tuple of str
-        Names of the arrays to return, in this order.
-    nodata : tuple of float
-        Values of the cube that mean missing.
-    min_obs : int
-        Fewest samples that a pixel needs.
-    keep_short : bool
-        Whether a rank-short pixel keeps its minimum-norm coefficients.
-    rcond : float, optional
-        Cut-off of the rank.
-    dtype : str
-        Dtype of the float outputs.
-    device : str
-        ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
-    max_bytes : int, optional
-        Working memory of all blocks in flight on the device.
-    """
-
-    axis: int
-    axes: Mapping[str, tuple[int, ...]]
-    outputs: tuple[str, ...]
-    nodata: tuple[float, ...] = ()
-    min_obs: int = 1
-    keep_short: bool = True
-    rcond: float | None = None
-    dtype: str = "float64"
-    device: str = "auto"
-    max_bytes: int | None = None
 
 
 def solve_block(
@@ -112,17 +69,27 @@ def solve_block(
     if b:
         device = resolve(plan.device)
         with lease(device) as held:
-            shared = least_squares.share(design, device) if isinstance(design, Factor) else None
-            broken = isinstance(design, Factor) and design.negative
-
-            def work(here: slice, max_bytes: int) -> None:
-                batch = {key: _put(array, here, device) for key, array in inputs.items()}
-                results = _solve_batch(batch, plan, shared, max_bytes, broken=broken)
-                for name, values in results.items():
-                    out[name][..., here] = values.cpu().numpy()
-
+            shared = share(design, device) if isinstance(design, Factor) else None
             pixel_bytes = _pixel_bytes(n, p, own=shared is None)
-            in_batches(work, b, pixel_bytes, plan.max_bytes, held)
+            broken = isinstance(design, Factor) and design.negative
+            solver = BatchSolver(plan, shared, broken)
+
+            def work(here: slice, max_bytes: int) -> Array:
+                batch = {key: _put(array, here, device) for key, array in inputs.items()}
+                results, left = solver.run(batch, max_bytes, careful=False)
+                _store(out, results, here)
+                return np.asarray(left.cpu().numpy() + here.start)
+
+            # Pixels that only the costly solver can solve are few, and cost less together
+            parts = in_batches(work, b, pixel_bytes, plan.max_bytes, held)
+            left = np.sort(np.concatenate(parts))
+
+            def work_carefully(here: slice, max_bytes: int) -> None:
+                at = left[here]
+                batch = {key: _put(array, at, device) for key, array in inputs.items()}
+                _store(out, solver.run(batch, max_bytes, careful=True)[0], at)
+
+            in_batches(work_carefully, left.size, pixel_bytes, plan.max_bytes, held)
     shapes = {"param": (p, *pixels), "pixel": pixels, "sample": (n, *pixels)}
     arrays = []
     for name in plan.outputs:
@@ -174,13 +141,24 @@ def _spread(array: Array, axes: tuple[int, ...], axis: int, shape: tuple[int, ..
     return np.broadcast_to(first, (shape[axis], *pixels)).reshape(shape[axis], math.prod(pixels))
 
 
+def _constant(array: Array) -> bool:
+    """Return whether an array (n, 1) holds for all pixels."""
+    return array.ndim == 2 and array.shape[1] == 1
+
+
+def _store(out: dict[str, Array], results: dict[str, Tensor], pixels: slice | Array) -> None:
+    """Put the results of a batch in their places."""
+    for name, values in results.items():
+        out[name][..., pixels] = values.cpu().numpy()
+
+
 _READ = frozenset({"bool", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"})
 _KEPT = frozenset({torch.bool, torch.float32, torch.float64})
 
 
-def _put(array: Array, here: slice, device: torch.device) -> Tensor:
+def _put(array: Array, here: slice | Array, device: torch.device) -> Tensor:
     """Return the pixels `here` of an array on the device, as floats or, where it is one, a mask."""
-    part = array if array.shape[-1] == 1 and array.ndim == 2 else array[..., here]
+    part = array if _constant(array) else array[..., here]
     kind = part.dtype.newbyteorder("=")
     if kind.name not in _READ:
         kind = np.dtype(np.float64)  # torch knows no long double and few wide unsigned kinds
@@ -190,79 +168,12 @@ def _put(array: Array, here: slice, device: torch.device) -> Tensor:
     return tensor if tensor.dtype in _KEPT else tensor.to(torch.float64)
 
 
-def _solve_batch(
-    batch: dict[str, Tensor], plan: Plan, shared: Shared | None, max_bytes: int, *, broken: bool
-) -> dict[str, Tensor]:
-    """Solve one batch of pixels that lies on the device and return every output of the plan."""
-    y = batch["y"]
-    if "masked" in batch:
-        y = torch.where(batch["masked"], torch.nan, y)
-    design: Shared | Tensor
-    usable: Tensor | None
-    if shared is not None:
-        finite = shared.finite[:, None]
-        usable = None if shared.plain_weights else (shared.root_weights > 0)[:, None]
-        design = shared
-    else:
-        finite = usable = torch.isfinite(batch["rows"]).all(1)
-        design = torch.where(finite[:, None], batch["rows"].to(torch.float64), 0.0)
-    samples = weigh(
-        y,
-        nodata=plan.nodata,
-        usable=usable,
-        valid=batch.get("valid"),
-        weights=batch["weights"].to(torch.float64) if "weights" in batch else None,
-    )
-    problem = Problem(
-        y=samples.y,
-        weights=samples.weights,
-        nobs=samples.nobs,
-        flags="weights" not in batch,
-        design=design,
-        rcond=plan.rcond,
-    )
-    wanted = set(plan.outputs)
-    solution = least_squares.solve(
-        problem,
-        residual=bool(wanted & NEEDS_RESIDUAL),
-        fitted=bool(wanted & NEEDS_FITTED),
-        max_bytes=max_bytes,
-    )
-    status = _judge(samples, solution, plan, problem.p, broken=broken)
-    no_answer = torch.isnan(solution.coef[0]) if problem.p else status > 0
-    results = {"coef": solution.coef, "nobs": problem.nobs, "rank": solution.rank, "status": status}
-    for name in plan.outputs:
-        if name not in results:
-            values = STATISTICS[name](problem, solution)
-            if values.is_floating_point():
-                values = torch.where(no_answer, torch.nan, values)
-            results[name] = values
-    if "fitted" in results:
-        results["fitted"] = torch.where(finite, results["fitted"], torch.nan)
-    return {name: results[name] for name in plan.outputs}
-
-
-def _judge(samples: Weighed, solution: Solution, plan: Plan, p: int, *, broken: bool) -> Tensor:
-    """Return the status of each pixel, (b,), and set coefficients without an answer to NaN."""
-    coef, rank, nobs = solution.coef, solution.rank, samples.nobs
-    failed = samples.broken | ~torch.isfinite(coef).all(0)
-    if broken:
-        failed = torch.ones_like(failed)
-    # From the weakest fact to the strongest
-    status = torch.where(rank < p, STATUS["rank_deficient"], STATUS["solved"])
-    status = torch.where(nobs < plan.min_obs, STATUS["too_few_obs"], status)
-    status = torch.where(nobs == 0, STATUS["no_data"], status)
-    status = torch.where(failed, STATUS["failed"], status)
-    blank = (status != STATUS["solved"]) & (status != STATUS["rank_deficient"])
-    if not plan.keep_short:
-        blank = status != STATUS["solved"]
-    coef.masked_fill_(blank, torch.nan)
-    rank.masked_fill_(failed, 0)
-    return status
-
-
 def _pixel_bytes(n: int, p: int, *, own: bool) -> int:
-    """Return about how much working memory a pixel takes on its way through the solver."""
-    r = min(n, p)
-    samples, design = 10 * n, 2 * n * p if own else 0
-    return 8 * (samples + r * (r + 1) + 8 * p + design)
+    """Return about how much working memory a pixel takes on its way through the solver.
+
+    Copies of its samples, of coefficients, a packed system, and its design if it has its own. The
+    system of a wide design (n <= p) is that of its gaps, which are few beside n.
+    """
+    samples, coefficients, design = 10 * n, 8 * p, 2 * n * p if own else 0
+    system = n * n // 8 if n <= p else p * (p + 1) // 2
+    return 8 * (samples + coefficients + system + design)

@@ -14,7 +14,7 @@ from xr_lstsq.errors import DeviceError
 
 __all__ = ["Lease", "check_name", "lease", "resolve"]
 
-CPU_BATCH_BYTES = 32 * 2**20
+CPU_BATCH_BYTES = 64 * 2**20
 """Working memory of a batch on a CPU: larger falls out of the cache, smaller pays per call."""
 FREE_SHARE = 0.5
 """Share of a GPU's free memory that a block may take when `max_bytes` is not given."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["column", "factorise", "pack_order", "smallest_eigenvalue", "solve"]
+__all__ = ["column", "factorise", "pack_order", "solve", "solve_and_judge"]
 
 
 def pack_order(s: int) -> tuple[list[int], list[int]]:
@@ -42,12 +42,14 @@ def factorise(packed: Tensor, s: int) -> Tensor:
     Tensor
         `packed` itself.
     """
-    for k in range(s):
-        here = packed[column(s, k)]
+    columns = packed.split(list(range(s, 0, -1)))
+    for k, here in enumerate(columns):
+        # Column by column: earlier ones are only read, and the one that is written stays in cache
+        for j in range(k):
+            before = columns[j][k - j :]
+            here.addcmul_(before[0], before, value=-1)
         here[0].rsqrt_()
-        here[1:] *= here[0]
-        for j in range(k + 1, s):
-            packed[column(s, j)].addcmul_(here[j - k], here[j - k :], value=-1)
+        here[1:].mul_(here[0])
     return packed
 
 
@@ -62,28 +64,55 @@ def solve(factor: Tensor, rhs: Tensor) -> Tensor:
         (s, b), or (s, m, b) for m right sides a pixel.
     """
     s = rhs.shape[0]
-    columns = [factor[column(s, k)] for k in range(s)]
-    if rhs.ndim == 3:
-        columns = [entries[:, None] for entries in columns]
-    for k, entries in enumerate(columns):
-        rhs[k] *= entries[0]
-        rhs[k + 1 :].addcmul_(entries[1:], rhs[k], value=-1)
-    for k in range(s - 1, -1, -1):
-        entries = columns[k]
+    columns = (factor[:, None] if rhs.ndim == 3 else factor).split(list(range(s, 0, -1)))
+    inverses, below = [c[0] for c in columns], [c[1:] for c in columns]
+    rows, rest = rhs.unbind(0), [rhs[k + 1 :] for k in range(s)]
+    for k in range(s):
+        rows[k].mul_(inverses[k])
         if k + 1 < s:
-            rhs[k] -= (entries[1:] * rhs[k + 1 :]).sum(0)
-        rhs[k] *= entries[0]
+            rest[k].addcmul_(below[k], rows[k], value=-1)
+    for k in range(s - 1, -1, -1):
+        if k + 1 < s:
+            rows[k].sub_((below[k] * rest[k]).sum(0))
+        rows[k].mul_(inverses[k])
     return rhs
 
 
-def smallest_eigenvalue(factor: Tensor, s: int) -> Tensor:
-    """Estimate the smallest eigenvalue of each S, (b,), by two steps of inverse iteration.
+def start_vector(factor: Tensor, s: int) -> Tensor:
+    """Return the start of the inverse iteration, (s, 1): fixed, with no zero and no pattern."""
+    steps = torch.arange(1, s + 1, dtype=factor.dtype, device=factor.device)
+    return (torch.cos(steps * 1.7) + 1.5)[:, None]
 
-    The start is one fixed vector with no zero and no pattern, so that an answer never depends on
-    the other pixels. NaN where S was not positive definite.
+
+def smallest_eigenvalue(factor: Tensor, u: Tensor) -> Tensor:
+    """Estimate the smallest eigenvalue of each S, (b,), by a second step of inverse iteration.
+
+    Parameters
+    ----------
+    factor : Tensor
+        (s(s+1)/2, b) from `factorise`.
+    u : Tensor
+        (s, b) the first step, the solution of S u = `start_vector`. Overwritten.
+
+    Returns
+    -------
+    Tensor
+        An upper bound, near the eigenvalue where it is small. NaN where S was not positive
+        definite. It never depends on the other pixels.
     """
-    start = torch.cos(torch.arange(1, s + 1, dtype=factor.dtype, device=factor.device) * 1.7) + 1.5
-    u = solve(factor, start[:, None].expand(s, factor.shape[1]).clone())
     size = u.square().sum(0)
     v = solve(factor, u)
-    return (size / v.square().sum(0)).sqrt()
+    return size.div_(v.square().sum(0)).sqrt_()
+
+
+def solve_and_judge(factor: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the solution of S x = rhs and the estimate of the smallest eigenvalue of S.
+
+    The first step of the iteration shares its passes over the factor with the solution.
+    """
+    s, b = rhs.shape
+    both = rhs.new_empty(s, 2, b)
+    both[:, 0] = rhs
+    both[:, 1] = start_vector(factor, s)
+    solve(factor, both)
+    return both[:, 0], smallest_eigenvalue(factor, both[:, 1])

@@ -26,6 +26,8 @@ SAFE_EIGENVALUE = 1e-8
 """Below this eigenvalue of Q'WQ one refinement step no longer restores full accuracy."""
 BITS = 24
 """Bits of the leading half of a `Halves`: two such numbers multiply exactly, with sums of 32."""
+MOST_WIDE, REFINE_WIDE = 1e4, 1e2
+"""Condition of A A' up to which a design of full row rank is inverted, and refined from."""
 LOST_TO_WEIGHTS = 1e-14
 """Relative error of Q, in rows that weigh little beside others, past which Q is not used."""
 
@@ -51,10 +53,20 @@ class Halves:
 
 
 @dataclass(frozen=True)
+class WideFactor:
+    """The attributes of `xr_lstsq.solvers.shared.Wide` as numpy arrays."""
+
+    row_scale: Float
+    to_coef: Float
+    inverse: Float
+    refine: bool
+
+
+@dataclass(frozen=True)
 class Factor:
     """A shared design as numpy arrays, the form that travels through dask graphs.
 
-    The attributes are those of `xr_lstsq.solvers.problem.Shared`, with `negative` beside them:
+    The attributes are those of `xr_lstsq.solvers.shared.Shared`, with `negative` beside them:
     True when a shared weight is below 0, which makes every pixel fail.
     """
 
@@ -66,7 +78,8 @@ class Factor:
     to_fit: Float
     root_weights: Float
     tau: float
-    negative: bool = False
+    wide: WideFactor | None
+    negative: bool
 
 
 def factorise(design: Any, weights: Any = None, rcond: float | None = None) -> Factor:
@@ -145,7 +158,32 @@ def factorise(design: Any, weights: Any = None, rcond: float | None = None) -> F
         to_fit=np.ldexp(to_fit, -(unit // 2)),
         root_weights=root_weights,
         tau=tau,
+        wide=_wide(root_weights, plain, basis, _shift(to_coef, -(unit // 2)), tau),
         negative=negative,
+    )
+
+
+def _wide(
+    root: Float, plain: Float, basis: Extended, to_coef: Extended, tau: float
+) -> WideFactor | None:
+    """Return what a well conditioned design of full row rank needs, else None."""
+    n, rank = basis.shape
+    if rank < n or not n or tau >= 1 or not (root > 0).all():
+        return None
+    sizes = np.linalg.norm(plain * root[:, None], axis=1)
+    inverse = Extended(np.zeros((to_coef.shape[0], n)))
+    for k in range(rank):
+        inverse = inverse + to_coef[:, k : k + 1] * basis[:, k : k + 1].T
+    scaled = inverse * Extended(sizes)[None]
+    gram_inverse = scaled.hi.T @ scaled.hi
+    values = np.linalg.eigvalsh(gram_inverse)
+    if not values[-1] < MOST_WIDE * values[0]:
+        return None
+    return WideFactor(
+        row_scale=1 / sizes,
+        to_coef=scaled.hi,
+        inverse=gram_inverse,
+        refine=bool(values[-1] > REFINE_WIDE * values[0]),
     )
 
 

@@ -1,58 +1,78 @@
 """Least squares for a batch of pixels: each in the cheapest lane that may keep it.
 
-Two lanes give one answer. The Gram lane solves S z = Q'Wy with S = Q'WQ for all pixels at once
-and keeps those whose smallest eigenvalue of S proves them safe; every other pixel goes to the
-rank-revealing lane of `minimum_norm`. See docs/explanation/solver.
+All lanes give one answer. For a design that pixels share: no gaps at all (`gram.Complete`), few
+gaps (`missing_system`), any weights (`gram.Gram`), no more samples than params (`wide`). Each keeps
+only the pixels whose smallest eigenvalue proves them safe; every other pixel goes to the
+rank-revealing `minimum_norm`. See docs/explanation/solver.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from enum import IntEnum
 
 import torch
 from torch import Tensor
 
-from xr_lstsq.solvers import cholesky
-from xr_lstsq.solvers.factor import SAFE_EIGENVALUE, Factor, Halves
+from xr_lstsq.solvers.close_fit import refined
+from xr_lstsq.solvers.gram import Complete, Gram
+from xr_lstsq.solvers.lane import Begun, Kept
 from xr_lstsq.solvers.minimum_norm import minimum_norm
-from xr_lstsq.solvers.problem import Problem, Shared, Solution, Split
+from xr_lstsq.solvers.missing_system import MissingSystem
+from xr_lstsq.solvers.own_design import solve_own
+from xr_lstsq.solvers.problem import Problem, Solution
+from xr_lstsq.solvers.shared import Shared
+from xr_lstsq.solvers.wide import interpolate
 
-__all__ = ["share", "solve"]
+__all__ = ["Lane", "choose", "solve", "solve_carefully"]
 
-REFINE_BELOW = 1e-2
-"""Eigenvalue of S below which one refinement step is worth its cost (5e-15 above, without)."""
-CLOSE_FIT = 1e-4
-"""Share of the sum of squares that a fit leaves, below which it is refined: where the samples have
-so little noise, coefficients much smaller than the samples still have digits to be right in."""
+MAJORITY = 0.9
+"""Share of a batch from which its lane runs on all pixels: cheaper than to pick those apart."""
 
 
-def share(factor: Factor, device: torch.device) -> Shared:
-    """Put a factorised design on a device."""
+FEW = 0.2
+"""Share of a batch below which pixels for the rank-revealing lane are left to be collected."""
 
-    def put(array: object) -> Tensor:
-        return torch.as_tensor(array, dtype=torch.float64, device=device)
 
-    def split(halves: Halves) -> Split:
-        return Split(put(halves.whole), put(halves.high), put(halves.low))
+class Lane(IntEnum):
+    """How a pixel is solved."""
 
-    basis = split(factor.basis)
-    low, high = cholesky.pack_order(basis.whole.shape[1])
-    return Shared(
-        plain=put(factor.plain),
-        rows=put(factor.rows),
-        finite=torch.as_tensor(factor.finite, device=device),
-        basis=basis,
-        to_coef=split(factor.to_coef),
-        to_fit=put(factor.to_fit),
-        root_weights=put(factor.root_weights),
-        plain_weights=bool((factor.root_weights == 1).all()),
-        products=(basis.whole[:, low] * basis.whole[:, high]).T.contiguous(),
-        tau=factor.tau,
-    )
+    NONE = 0
+    COMPLETE = 1
+    MISSING = 2
+    WIDE = 3
+    GRAM = 4
+    OWN_DESIGN = 5
+    MINIMUM_NORM = 6
+
+
+def choose(problem: Problem) -> Tensor:
+    """Return the cheapest lane of each pixel, (b,) int64, as `solvers.cost` says.
+
+    A lane need not keep its pixels: what it cannot prove safe goes to `Lane.MINIMUM_NORM`.
+    """
+    design, nobs = problem.design, problem.nobs
+    if not isinstance(design, Shared):
+        lanes = torch.full_like(nobs, Lane.OWN_DESIGN)
+    elif design.tau >= 1 or not design.basis.whole.numel():
+        lanes = torch.full_like(nobs, Lane.MINIMUM_NORM)
+    elif not problem.flags:
+        lanes = torch.full_like(nobs, Lane.GRAM)
+    else:
+        missing = design.usable - nobs
+        lanes = torch.where(missing <= design.most_missing, Lane.MISSING, Lane.GRAM)
+        if design.wide is not None:
+            lanes = torch.full_like(lanes, Lane.WIDE)
+        lanes = torch.where(missing == 0, Lane.COMPLETE, lanes)
+    return torch.where(nobs > 0, lanes, Lane.NONE)
 
 
 def solve(
-    problem: Problem, *, residual: bool = False, fitted: bool = False, max_bytes: int = 2**27
+    problem: Problem,
+    *,
+    residual: bool = False,
+    fitted: bool = False,
+    max_bytes: int = 2**27,
 ) -> Solution:
     """Solve a batch of pixels.
 
@@ -69,155 +89,123 @@ def solve(
     Returns
     -------
     Solution
-        Coefficients equal to dropping each pixel's missing rows and solving in float64.
+        Coefficients equal to dropping each pixel's missing rows and solving in float64, but for the
+        pixels that are True in ``left``. They are few, and wait for `solve_carefully`: those of
+        many batches together cost hardly more than those of one.
     """
-    n, b = problem.y.shape
-    solution = Solution(
-        coef=problem.y.new_zeros(problem.p, b),
-        rank=torch.zeros_like(problem.nobs),
-        residual=problem.y.new_zeros(n, b) if residual else None,
-        fitted=problem.y.new_full((n, b), torch.nan) if fitted else None,
-    )
-    gram = _gram_shared if isinstance(problem.design, Shared) else _gram_own
-    left = gram(problem, solution)
-    per_step = max(1, max_bytes // (8 * 6 * n * (problem.p + 2))) if n else 1
-    for pixels in left.split(per_step) if left.numel() else ():
-        _rank_revealing(problem.take(pixels), pixels, solution)
+    b = problem.y.shape[1]
+    solution = _blank(problem, residual=residual, fitted=fitted)
+    lanes = choose(problem)
+    counts = torch.bincount(lanes, minlength=len(Lane)).tolist()
+    left = solution.left
+    left |= lanes == Lane.MINIMUM_NORM
+    # The largest lane first: where it runs on the whole batch, it writes over all of it
+    for lane in sorted(_LANES, key=counts.__getitem__, reverse=True):
+        if not counts[lane]:
+            break
+        mine, solve_lane = lanes == lane, _LANES[lane]
+        if counts[lane] >= MAJORITY * b:
+            kept = solve_lane(problem, residual or fitted)
+            keep = kept.keep & mine
+            _write_all(problem, solution, kept, keep)
+            left |= mine & ~keep
+        else:
+            pixels = mine.nonzero()[:, 0]
+            part = problem.take(pixels)
+            kept = solve_lane(part, residual or fitted)
+            _write(part, solution, kept, pixels)
+            left[pixels] = ~kept.keep
+    rest = left.nonzero()[:, 0]
+    if rest.numel() >= FEW * b:
+        _solve_rest(problem, solution, rest, max_bytes)
     return solution
 
 
-@dataclass(frozen=True)
-class _Normal:
-    """Normal equations of a batch, solved: z, where it is safe, and where it is not yet right."""
-
-    z: Tensor
-    factor: Tensor
-    keep: Tensor
-    smallest: Tensor
-
-
-def _solve_normal(packed: Tensor, rhs: Tensor, tau: float) -> _Normal:
-    """Solve S z = rhs and judge, by an estimate of the smallest eigenvalue, where it is safe."""
-    s = rhs.shape[0]
-    factor = cholesky.factorise(packed, s)
-    z = cholesky.solve(factor, rhs.clone())
-    smallest = cholesky.smallest_eigenvalue(factor, s)
-    return _Normal(z, factor, smallest > tau, smallest)  # not kept where it is NaN
+def solve_carefully(
+    problem: Problem, *, residual: bool = False, fitted: bool = False, max_bytes: int = 2**27
+) -> Solution:
+    """Solve a batch by the rank-revealing lane alone; arguments as those of `solve`."""
+    solution = _blank(problem, residual=residual, fitted=fitted)
+    _solve_rest(problem, solution, (problem.nobs > 0).nonzero()[:, 0], max_bytes)
+    return solution
 
 
-def _normalised(problem: Problem) -> Tensor:
-    """Return weights (n, b) divided by a power of two near each pixel's largest."""
-    if problem.flags:
-        return problem.weights
-    largest = problem.weights.amax(0)
-    exponent = torch.frexp(torch.where(largest > 0, largest, 1.0)).exponent
-    return torch.ldexp(problem.weights, -exponent)
-
-
-def _gram_shared(problem: Problem, solution: Solution) -> Tensor:
-    """Fill in the pixels that the Gram lane may keep; return the indices of the others."""
-    design = problem.design
-    assert isinstance(design, Shared)
-    some = problem.nobs > 0
-    r = design.basis.whole.shape[1]
-    if r == 0 or design.tau >= 1 or problem.y.shape[0] == 0:
-        return some.nonzero()[:, 0]
-    weights = _normalised(problem)
-    y = problem.y if design.plain_weights else problem.y * design.root_weights[:, None]
-    weighted = y if problem.flags else weights * y
-    rhs = design.basis.whole.T @ weighted
-    normal = _solve_normal(design.products @ weights, rhs, design.tau)
-    z = normal.z
-    coef = design.to_coef.whole @ z
-    total = (weighted * y).sum(0)
-    close = total - (z * rhs).sum(0) < CLOSE_FIT * total
-    at = (normal.keep & (close | (normal.smallest <= REFINE_BELOW))).nonzero()[:, 0]
-    if at.numel():
-        coef[:, at], z[:, at] = _refined(normal, design, weights, y, at)
-    keep = normal.keep
-    solution.coef.copy_(torch.where(keep, coef, 0.0))
-    solution.rank.copy_(torch.where(keep, r, 0))
-    if solution.fitted is not None or solution.residual is not None:
-        fit = design.to_fit @ z
-        if solution.fitted is not None:
-            solution.fitted.copy_(torch.where(keep, fit, torch.nan))
-        if solution.residual is not None:
-            counts = keep & (problem.weights > 0)
-            solution.residual.copy_(torch.where(counts, problem.y - fit, 0.0))
-    return (some & ~keep).nonzero()[:, 0]
-
-
-def _refined(
-    normal: _Normal, design: Shared, weights: Tensor, y: Tensor, at: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Return coefficients and z of the pixels `at` after one step of refinement.
-
-    The residual and the coefficients are sums of large numbers that cancel where the fit is close
-    or S is nearly singular, so both are formed from products without rounding.
-    """
-    z = normal.z.index_select(1, at)
-    fit, rest = design.basis.product(z)
-    missing = (y.index_select(1, at) - fit) - rest
-    step = design.basis.whole.T @ (weights.index_select(1, at) * missing)
-    step = cholesky.solve(normal.factor.index_select(1, at), step)
-    coef, rest = design.to_coef.product(z)
-    return coef + (rest + design.to_coef.whole @ step), z + step
-
-
-def _gram_own(problem: Problem, solution: Solution) -> Tensor:
-    """Do the same for a design per pixel, on unit-norm columns of its valid weighted rows."""
-    design = problem.design
-    assert isinstance(design, Tensor)
-    some = problem.nobs > 0
-    n, p, _ = design.shape
-    if n == 0 or p == 0:
-        return some.nonzero()[:, 0]
-    weights = _normalised(problem)
-    scale = torch.stack([(weights * design[:, j].square()).sum(0) for j in range(p)]).sqrt()
-    scale = torch.where(scale > 0, scale, 1.0)
-    low, high = cholesky.pack_order(p)
-    packed = torch.stack(
-        [
-            (weights * design[:, i] * design[:, j]).sum(0) / (scale[i] * scale[j])
-            for i, j in zip(low, high, strict=True)
-        ]
+def _blank(problem: Problem, *, residual: bool, fitted: bool) -> Solution:
+    """Return a solution to be filled in."""
+    n, b = problem.y.shape
+    return Solution(
+        coef=problem.y.new_zeros(problem.p, b),
+        rank=torch.zeros_like(problem.nobs),
+        left=torch.zeros_like(problem.nobs, dtype=torch.bool),
+        residual=problem.y.new_zeros(n, b) if residual else None,
+        fitted=problem.y.new_full((n, b), torch.nan) if fitted else None,
     )
-    product = torch.empty_like(problem.y)
-
-    def project(values: Tensor) -> Tensor:
-        for j in range(p):
-            torch.mul(values, design[:, j], out=product)
-            rhs[j] = product.sum(0) / scale[j]
-        return rhs
-
-    def fit(coef: Tensor) -> Tensor:
-        total = design[:, 0] * coef[0]
-        for j in range(1, p):
-            total.addcmul_(design[:, j], coef[j])
-        return total
-
-    rhs = torch.empty(p, problem.y.shape[1], dtype=problem.y.dtype, device=problem.y.device)
-    normal = _solve_normal(packed, project(weights * problem.y), SAFE_EIGENVALUE)
-    coef = normal.z / scale
-    at = (normal.keep & (normal.smallest <= REFINE_BELOW)).nonzero()[:, 0]
-    if at.numel():
-        step = cholesky.solve(normal.factor, project(weights * (problem.y - fit(coef)))) / scale
-        coef[:, at] += step.index_select(1, at)
-    keep = normal.keep
-    solution.coef.copy_(torch.where(keep, coef, 0.0))
-    solution.rank.copy_(torch.where(keep, p, 0))
-    if solution.fitted is not None or solution.residual is not None:
-        values = fit(coef)
-        if solution.fitted is not None:
-            solution.fitted.copy_(torch.where(keep, values, torch.nan))
-        if solution.residual is not None:
-            counts = keep & (problem.weights > 0)
-            solution.residual.copy_(torch.where(counts, problem.y - values, 0.0))
-    return (some & ~keep).nonzero()[:, 0]
 
 
-def _rank_revealing(problem: Problem, pixels: Tensor, solution: Solution) -> None:
-    """Fill in pixels by the rank-revealing lane; those with equal gaps share a factorisation."""
+def _solve_rest(problem: Problem, solution: Solution, rest: Tensor, max_bytes: int) -> None:
+    """Solve what no other lane may keep, in batches that fit."""
+    if not rest.numel():
+        return
+    per_step = max(1, max_bytes // (8 * 6 * problem.y.shape[0] * (problem.p + 2)))
+    fit = solution.residual is not None or solution.fitted is not None
+    for pixels in rest.split(per_step):
+        part = problem.take(pixels)
+        _write(part, solution, _minimum_norm(part, fit), pixels)
+    solution.left[rest] = False
+
+
+def _write_all(problem: Problem, solution: Solution, kept: Kept, keep: Tensor) -> None:
+    """Put the answers of a lane that ran on the whole batch where it keeps them."""
+    solution.coef.copy_(kept.coef.masked_fill_(~keep, 0.0))
+    solution.rank.copy_(torch.where(keep, kept.rank, 0))
+    if solution.fitted is not None:
+        solution.fitted.copy_(torch.where(keep, kept.given_fit(), torch.nan))
+    if solution.residual is not None:
+        solution.residual.copy_(torch.where(keep, kept.residual(problem), 0.0))
+
+
+def _write(problem: Problem, solution: Solution, kept: Kept, pixels: Tensor) -> None:
+    """Put the answers of a lane that ran on some pixels in their places; what it drops is 0."""
+    solution.coef[:, pixels] = kept.coef
+    solution.rank[pixels] = torch.where(kept.keep, kept.rank, 0)
+    if solution.fitted is not None:
+        solution.fitted[:, pixels] = kept.given_fit()
+    if solution.residual is not None:
+        solution.residual[:, pixels] = kept.residual(problem)
+
+
+def _in_basis(
+    begin: Callable[[Problem, Tensor, Tensor], Begun],
+) -> Callable[[Problem, bool], Kept]:
+    """Make a lane out of a way to find z = argmin ||W^(1/2) (Q z - y)|| from W and Wy."""
+
+    def run(problem: Problem, fit: bool) -> Kept:
+        design = problem.shared
+        weights = problem.normalised_weights()
+        y = problem.y if design.plain_weights else problem.y * design.root_weights[:, None]
+        weighted = y if problem.flags else weights * y
+        begun = begin(problem, weights, weighted)
+        keep = begun.smallest > design.tau  # not where it is NaN
+        coef, z = refined(design, begun, keep, y, weighted, weights)
+        rank = torch.full_like(problem.nobs, z.shape[0])
+        return Kept(coef, rank, keep, design.to_fit @ z if fit else None)
+
+    return run
+
+
+def _interpolated(problem: Problem, fit: bool) -> Kept:
+    """Solve pixels of a design of full row rank."""
+    design = problem.shared
+    assert design.wide is not None
+    y = problem.y if design.plain_weights else problem.y * design.root_weights[:, None]
+    missing = design.usable - problem.nobs
+    coef = interpolate(design, design.wide, y, problem.weights, missing)
+    keep = torch.ones_like(problem.nobs, dtype=torch.bool)
+    return Kept(coef, problem.nobs, keep, design.plain @ coef if fit else None)
+
+
+def _minimum_norm(problem: Problem, fit: bool) -> Kept:
+    """Solve pixels by reflectors; those with equal gaps share a factorisation."""
     root = problem.weights.sqrt()
     cutoffs = problem.cutoffs()
     y = problem.y * root
@@ -231,18 +219,27 @@ def _rank_revealing(problem: Problem, pixels: Tensor, solution: Solution) -> Non
     else:
         rows = problem.design * root[:, None]
     coef, rank, weighted = minimum_norm(rows, y, cutoffs, pattern)
-    solution.coef[:, pixels] = coef
-    solution.rank[pixels] = rank
-    if solution.residual is None and solution.fitted is None:
-        return
-    counts = problem.weights > 0
-    residual = torch.where(counts, weighted / problem.full_weights.sqrt(), 0.0)
-    if solution.residual is not None:
-        solution.residual[:, pixels] = residual
-    if solution.fitted is not None:
-        solution.fitted[:, pixels] = torch.where(
-            counts, problem.y - residual, _evaluate(problem, coef)
+    fitted = None
+    if fit:
+        counts = problem.weights > 0
+        residual = torch.where(counts, weighted / problem.full_weights.sqrt(), 0.0)
+        fitted = torch.where(counts, problem.y - residual, _evaluate(problem, coef))
+    return Kept(coef, rank, torch.ones_like(rank, dtype=torch.bool), fitted)
+
+
+_LANES: dict[Lane, Callable[[Problem, bool], Kept]] = {
+    Lane.COMPLETE: _in_basis(lambda problem, _, y: Complete.begin(problem.shared, y)),
+    Lane.MISSING: _in_basis(
+        lambda problem, flags, y: MissingSystem.begin(
+            problem.shared, flags, problem.shared.usable - problem.nobs, y
         )
+    ),
+    Lane.GRAM: _in_basis(
+        lambda problem, weights, weighted: Gram.begin(problem.shared, weights, weighted)
+    ),
+    Lane.WIDE: _interpolated,
+    Lane.OWN_DESIGN: solve_own,
+}
 
 
 def _evaluate(problem: Problem, coef: Tensor) -> Tensor:

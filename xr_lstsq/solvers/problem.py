@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["Problem", "Shared", "Solution", "Split", "Weighed", "weigh"]
+from xr_lstsq.solvers.shared import Shared
+
+__all__ = ["Problem", "Solution", "Weighed", "weigh"]
 
 
 @dataclass(frozen=True)
@@ -91,73 +93,6 @@ def _count(flags: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Split:
-    """A matrix in float64, and as the sum of two parts that know more digits of it.
-
-    Attributes
-    ----------
-    whole : Tensor
-        The matrix, rounded to float64.
-    high, low : Tensor
-        Leading 24 bits on one grid a row, and what they leave.
-    """
-
-    whole: Tensor
-    high: Tensor
-    low: Tensor
-
-    def product(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return matrix @ values as a sum (exact for up to 32 terms) and a small rest.
-
-        The scheme of Ozaki, Ogita, Oishi and Rump 2012 (Numerical Algorithms 59, 95-118,
-        doi:10.1007/s11075-011-9478-1): products of halves on a fixed grid have no rounding.
-        """
-        exponent = torch.frexp(values.abs().amax(0)).exponent - 24
-        high = torch.ldexp(torch.ldexp(values, -exponent).round(), exponent)
-        return self.high @ high, self.high @ (values - high) + self.low @ values
-
-
-@dataclass(frozen=True)
-class Shared:
-    """A design that all pixels share, factorised: A = Q B on the rows that can be used.
-
-    Attributes
-    ----------
-    plain : Tensor
-        (n, p) the design; 0 in rows that are not finite.
-    rows : Tensor
-        (n, p) the design times the root of the shared weights; 0 in rows that cannot be used.
-    finite : Tensor
-        (n,) bool, rows without NaN or infinity.
-    basis : Split
-        (n, r) Q, orthonormal columns that span `rows`.
-    to_coef : Split
-        (p, r) B+, takes basis coefficients z to the (minimum-norm) coefficients.
-    to_fit : Tensor
-        (n, r) takes z to fitted values, also in rows of weight 0.
-    root_weights : Tensor
-        (n,) root of the shared weights; 0 in rows that cannot be used.
-    plain_weights : bool
-        True when every one of `root_weights` is 1.
-    products : Tensor
-        (r(r+1)/2, n) products of the columns of Q, in the packed order of `cholesky`.
-    tau : float
-        Smallest eigenvalue of Q'WQ at which the basis may still be used for a pixel.
-    """
-
-    plain: Tensor
-    rows: Tensor
-    finite: Tensor
-    basis: Split
-    to_coef: Split
-    to_fit: Tensor
-    root_weights: Tensor
-    plain_weights: bool
-    products: Tensor
-    tau: float
-
-
-@dataclass(frozen=True)
 class Problem:
     """A batch of pixels: minimise sum_i w_i (y_i - a_i x)^2 for each.
 
@@ -197,6 +132,20 @@ class Problem:
             return self.weights * self.design.root_weights.square()[:, None]
         return self.weights
 
+    @property
+    def shared(self) -> Shared:
+        """The design of a problem whose pixels share it."""
+        assert isinstance(self.design, Shared)
+        return self.design
+
+    def normalised_weights(self) -> Tensor:
+        """Return weights (n, b) divided by a power of two near each pixel's largest."""
+        if self.flags:
+            return self.weights
+        largest = self.weights.amax(0)
+        exponent = torch.frexp(torch.where(largest > 0, largest, 1.0)).exponent
+        return torch.ldexp(self.weights, -exponent)
+
     def cutoffs(self) -> Tensor:
         """Return the cut-off of the rank of each pixel, (b,)."""
         if self.rcond is not None:
@@ -229,6 +178,8 @@ class Solution:
         (p, b) the unique least-squares or else the minimum-norm coefficients.
     rank : Tensor
         (b,) int64, rank of the weighted rows that count.
+    left : Tensor
+        (b,) bool, pixels that are still to be solved.
     residual : Tensor or None
         (n, b) y - A x, 0 at missing samples; only when asked for.
     fitted : Tensor or None
@@ -238,5 +189,6 @@ class Solution:
 
     coef: Tensor
     rank: Tensor
+    left: Tensor
     residual: Tensor | None = None
     fitted: Tensor | None = None

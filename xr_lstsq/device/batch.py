@@ -1,0 +1,132 @@
+"""Solve a batch of pixels that lies on a device: gaps to weights, a solution, its facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from xr_lstsq.device.plan import Plan
+from xr_lstsq.outputs import STATUS
+from xr_lstsq.solvers import least_squares
+from xr_lstsq.solvers.problem import Problem, Solution, Weighed, weigh
+from xr_lstsq.solvers.shared import Shared
+from xr_lstsq.statistics import NEEDS_FITTED, NEEDS_RESIDUAL, STATISTICS
+
+__all__ = ["BatchSolver"]
+
+
+@dataclass(frozen=True)
+class BatchSolver:
+    """Solves the batches of one block.
+
+    Attributes
+    ----------
+    plan : Plan
+        What to do.
+    shared : Shared or None
+        The design, unless each pixel has its own.
+    broken : bool
+        True when a shared weight is negative, so that every pixel fails.
+    """
+
+    plan: Plan
+    shared: Shared | None
+    broken: bool
+
+    def run(
+        self, batch: dict[str, Tensor], max_bytes: int, *, careful: bool
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """Solve a batch.
+
+        Parameters
+        ----------
+        batch : dict of str to Tensor
+            (n, b) ``y``, and as they are given ``masked``, ``weights``, ``valid`` and, (n, p, b),
+            ``rows``.
+        max_bytes : int
+            Working memory.
+        careful : bool
+            Solve each pixel by the solver that is right for all, instead of leaving those that
+            need it.
+
+        Returns
+        -------
+        results : dict of str to Tensor
+            Every output of the plan.
+        left : Tensor
+            (k,) pixels that were left.
+        """
+        samples, problem, finite = self._read(batch)
+        wanted = set(self.plan.outputs)
+        solve = least_squares.solve_carefully if careful else least_squares.solve
+        solution = solve(
+            problem,
+            residual=bool(wanted & NEEDS_RESIDUAL),
+            fitted=bool(wanted & NEEDS_FITTED),
+            max_bytes=max_bytes,
+        )
+        status = self._judge(samples, solution, problem.p)
+        results = {
+            "coef": solution.coef,
+            "nobs": problem.nobs,
+            "rank": solution.rank,
+            "status": status,
+        }
+        no_answer = torch.isnan(solution.coef[0])
+        for name in self.plan.outputs:
+            if name not in results:
+                values = STATISTICS[name](problem, solution)
+                if values.is_floating_point():
+                    values = values.masked_fill(no_answer, torch.nan)
+                results[name] = values
+        if "fitted" in results:
+            results["fitted"] = torch.where(finite, results["fitted"], torch.nan)
+        left = solution.left.nonzero()[:, 0]
+        return {name: results[name] for name in self.plan.outputs}, left
+
+    def _read(self, batch: dict[str, Tensor]) -> tuple[Weighed, Problem, Tensor]:
+        """Return the samples, the problem, and which rows of the design are finite."""
+        y = batch["y"]
+        if "masked" in batch:
+            y = torch.where(batch["masked"], torch.nan, y)
+        design: Shared | Tensor
+        usable: Tensor | None
+        if self.shared is not None:
+            design, finite = self.shared, self.shared.finite[:, None]
+            plain = self.shared.plain_weights
+            usable = None if plain else (self.shared.root_weights > 0)[:, None]
+        else:
+            finite = usable = torch.isfinite(batch["rows"]).all(1)
+            design = torch.where(finite[:, None], batch["rows"].to(torch.float64), 0.0)
+        weights = batch["weights"].to(torch.float64) if "weights" in batch else None
+        samples = weigh(
+            y,
+            nodata=self.plan.nodata,
+            usable=usable,
+            valid=batch.get("valid"),
+            weights=weights,
+        )
+        flags = weights is None
+        rcond = self.plan.rcond
+        problem = Problem(samples.y, samples.weights, samples.nobs, flags, design, rcond)
+        return samples, problem, finite
+
+    def _judge(self, samples: Weighed, solution: Solution, p: int) -> Tensor:
+        """Return the status of each pixel, (b,), and set coefficients without an answer to NaN."""
+        coef, rank, nobs = solution.coef, solution.rank, samples.nobs
+        failed = samples.broken | ~torch.isfinite(coef).all(0)
+        if self.broken:
+            failed = torch.ones_like(failed)
+        # From the weakest fact to the strongest
+        status = torch.where(rank < p, STATUS["rank_deficient"], STATUS["solved"])
+        status = torch.where(nobs < self.plan.min_obs, STATUS["too_few_obs"], status)
+        status = torch.where(nobs == 0, STATUS["no_data"], status)
+        status = torch.where(failed, STATUS["failed"], status)
+        blank = (status != STATUS["solved"]) & (status != STATUS["rank_deficient"])
+        if not self.plan.keep_short:
+            blank = status != STATUS["solved"]
+        coef.masked_fill_(blank, torch.nan)
+        rank.masked_fill_(failed, 0)
+        return status

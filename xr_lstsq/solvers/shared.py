@@ -1,0 +1,158 @@
+"""A design that all pixels share, on a device, with what the lanes make of it once for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from xr_lstsq.solvers import cholesky
+from xr_lstsq.solvers.cost import most_missing
+from xr_lstsq.solvers.factor import Factor, Halves
+
+__all__ = ["Shared", "Split", "Wide", "share"]
+
+MOST_SHARED = 2**23
+"""Most numbers that a matrix made once per design may have (64 MiB)."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """A matrix in float64, and as the sum of two parts that know more digits of it.
+
+    Attributes
+    ----------
+    whole : Tensor
+        The matrix, rounded to float64.
+    high, low : Tensor
+        Leading 24 bits on one grid a row, and what they leave.
+    """
+
+    whole: Tensor
+    high: Tensor
+    low: Tensor
+
+    def product(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return matrix @ values as a sum (exact for up to 32 terms) and a small rest.
+
+        The scheme of Ozaki, Ogita, Oishi and Rump 2012 (Numerical Algorithms 59, 95-118,
+        doi:10.1007/s11075-011-9478-1): products of halves on a fixed grid have no rounding.
+        """
+        exponent = torch.frexp(values.abs().amax(0)).exponent - 24
+        high = torch.ldexp(torch.ldexp(values, -exponent).round(), exponent)
+        return self.high @ high, self.high @ (values - high) + self.low @ values
+
+
+@dataclass(frozen=True)
+class Wide:
+    """What a design of full row rank, with rows of unit norm, needs beside its factors.
+
+    Attributes
+    ----------
+    row_scale : Tensor
+        (n,) one over the norm of each row.
+    to_coef : Tensor
+        (p, n) takes samples, scaled as the rows are, to the minimum-norm coefficients.
+    inverse : Tensor
+        (n, n) inverse of A A' of the scaled rows.
+    refine : bool
+        Whether its condition asks for a refinement step.
+    """
+
+    row_scale: Tensor
+    to_coef: Tensor
+    inverse: Tensor
+    refine: bool
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A design that all pixels share, factorised: A = Q B on the rows that can be used.
+
+    Attributes
+    ----------
+    plain : Tensor
+        (n, p) the design; 0 in rows that are not finite.
+    rows : Tensor
+        (n, p) the design times the root of the shared weights; 0 in rows that cannot be used.
+    finite : Tensor
+        (n,) bool, rows without NaN or infinity.
+    basis : Split
+        (n, r) Q, orthonormal columns that span `rows`.
+    to_coef : Split
+        (p, r) B+, takes basis coefficients z to the (minimum-norm) coefficients.
+    to_fit : Tensor
+        (n, r) takes z to fitted values, also in rows of weight 0.
+    root_weights : Tensor
+        (n,) root of the shared weights; 0 in rows that cannot be used.
+    plain_weights : bool
+        True when every one of `root_weights` is 1.
+    usable : int
+        Number of rows that can be used.
+    products : Tensor
+        (r(r+1)/2, n) products of the columns of Q, in the packed order of `cholesky`.
+    tau : float
+        Smallest eigenvalue of Q'WQ at which the basis may still be used for a pixel.
+    complement : Tensor
+        (n, n) I - Q Q'; without elements where no pixel would use it.
+    most_missing : int
+        Up to so many gaps the missing system is the cheaper lane.
+    wide : Wide, optional
+        For designs of full row rank.
+    """
+
+    plain: Tensor
+    rows: Tensor
+    finite: Tensor
+    basis: Split
+    to_coef: Split
+    to_fit: Tensor
+    root_weights: Tensor
+    plain_weights: bool
+    usable: int
+    products: Tensor
+    tau: float
+    complement: Tensor
+    most_missing: int
+    wide: Wide | None
+
+
+def share(factor: Factor, device: torch.device) -> Shared:
+    """Put a factorised design on a device."""
+
+    def put(array: object) -> Tensor:
+        return torch.as_tensor(array, dtype=torch.float64, device=device)
+
+    def split(halves: Halves) -> Split:
+        return Split(put(halves.whole), put(halves.high), put(halves.low))
+
+    basis = split(factor.basis)
+    n, r = basis.whole.shape
+    few = most_missing(n, r) if n * n <= MOST_SHARED else 0
+    low, high = cholesky.pack_order(r)
+    wide = None
+    if factor.wide is not None:
+        wide = Wide(
+            row_scale=put(factor.wide.row_scale),
+            to_coef=put(factor.wide.to_coef),
+            inverse=put(factor.wide.inverse),
+            refine=factor.wide.refine,
+        )
+    eye = torch.eye(n if few else 0, dtype=torch.float64, device=device)
+    return Shared(
+        plain=put(factor.plain),
+        rows=put(factor.rows),
+        finite=torch.as_tensor(factor.finite, device=device),
+        basis=basis,
+        to_coef=split(factor.to_coef),
+        to_fit=put(factor.to_fit),
+        root_weights=put(factor.root_weights),
+        plain_weights=bool((factor.root_weights == 1).all()),
+        products=(basis.whole[:, low] * basis.whole[:, high]).T.contiguous(),
+        tau=factor.tau,
+        usable=int((factor.root_weights > 0).sum()),
+        complement=eye - basis.whole @ basis.whole.T if few else eye,
+        most_missing=few,
+        wide=wide,
+    )
