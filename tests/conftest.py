@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     import distributed
 
+    from xr_lstsq.solvers.problem import Problem
+
 # The same examples in every run, and no deadline: the first solve of a process imports torch.
 hypothesis.settings.register_profile(
     "fixed",
@@ -30,6 +32,45 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
         if not torch.cuda.is_available():
             pytest.skip("torch sees no CUDA device")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add an option by which every test runs in one lane of the solver, wherever it may."""
+    parser.addoption(
+        "--lane",
+        choices=["missing", "gram", "wide", "minimum_norm"],
+        help="solve every pixel in this lane of the solver where it can be used at all",
+    )
+
+
+@pytest.fixture(autouse=True)
+def one_lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Force the lane of ``--lane``; what it cannot keep still goes to the rank-revealing one."""
+    name = request.config.getoption("--lane")
+    if name is None:
+        return
+    import torch
+
+    from xr_lstsq.solvers import least_squares
+    from xr_lstsq.solvers.least_squares import Lane
+
+    lane, natural = Lane[name.upper()], least_squares.choose
+
+    def forced(problem: Problem) -> torch.Tensor:
+        chosen = natural(problem)
+        shared = chosen.new_tensor([Lane.COMPLETE, Lane.MISSING, Lane.GRAM, Lane.WIDE])
+        able = torch.isin(chosen, shared)
+        if lane in (Lane.MISSING, Lane.WIDE):
+            able &= problem.flags
+        if lane == Lane.MISSING and able.any():
+            able &= problem.shared.complement.numel() > 0
+        if lane == Lane.WIDE and able.any():
+            able &= problem.shared.wide is not None
+        if lane == Lane.MINIMUM_NORM:
+            able = chosen != Lane.NONE
+        return torch.where(able, lane, chosen)
+
+    monkeypatch.setattr(least_squares, "choose", forced)
 
 
 @pytest.fixture(scope="module")
