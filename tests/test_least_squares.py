@@ -32,7 +32,8 @@ def problem_of(
     else:
         samples = weigh(torch.as_tensor(y), weights=given)
         rows = torch.as_tensor(design)
-    return Problem(samples.y, samples.weights, samples.nobs, weights is None, rows)
+    flags = weights is None
+    return Problem(samples.y, samples.weights, samples.nobs, samples.square, flags, rows)
 
 
 def whole(problem: Problem, **wanted: bool) -> Solution:

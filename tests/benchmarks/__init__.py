@@ -1,1 +1,1 @@
-"""Benchmarks, run by hand: ``python -m tests.benchmarks.first``."""
+"""Benchmarks, run by hand: ``python -m tests.benchmarks --help``."""

@@ -108,9 +108,15 @@ class BatchSolver:
             valid=batch.get("valid"),
             weights=weights,
         )
-        flags = weights is None
-        rcond = self.plan.rcond
-        problem = Problem(samples.y, samples.weights, samples.nobs, flags, design, rcond)
+        problem = Problem(
+            samples.y,
+            samples.weights,
+            samples.nobs,
+            samples.square,
+            flags=weights is None,
+            design=design,
+            rcond=self.plan.rcond,
+        )
         return samples, problem, finite
 
     def _judge(self, samples: Weighed, solution: Solution, p: int) -> Tensor:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import torch
@@ -23,7 +25,7 @@ def in_batches(
     max_bytes: int | None,
     held: Lease,
 ) -> list[T]:
-    """Call ``work(pixels, bytes)`` on slices of the pixels until all are done.
+    """Call ``work(pixels, bytes)`` until all pixels are done, side by side where there are cores.
 
     Parameters
     ----------
@@ -42,34 +44,78 @@ def in_batches(
     Returns
     -------
     list
-        What each call returned.
+        What each call returned, in no order.
 
     Raises
     ------
     DeviceError
         When a single pixel does not fit.
     """
-    results: list[T] = []
-    most, start = b, 0
-    while start < b:
-        allowed = held.allowed_bytes(max_bytes)
-        if pixel_bytes > allowed:
-            msg = (
-                f"one pixel needs about {pixel_bytes:,} bytes on {held.device}, and {allowed:,} "
-                "are allowed for a batch. Pass a larger max_memory."
-            )
-            raise DeviceError(msg)
-        size = min(most, allowed // pixel_bytes, b - start)
-        done = _try(work, slice(start, start + size), allowed, held)
-        if done is None:
-            most = size // 2
-        else:
-            results += done
-            start += size
-    return results
+    if not b:
+        return []
+    allowed = held.allowed_bytes(max_bytes)
+    if pixel_bytes > allowed:
+        msg = (
+            f"one pixel needs about {pixel_bytes:,} bytes on {held.device}, and {allowed:,} are "
+            "allowed for a batch. Pass a larger max_memory."
+        )
+        raise DeviceError(msg)
+    queue = _Queue(b, allowed // pixel_bytes)
+
+    def drain() -> list[T]:
+        results: list[T] = []
+        try:
+            while (here := queue.take()) is not None:
+                done = _fits(work, here, allowed, held)
+                if done is None:
+                    queue.put_back(here)
+                else:
+                    results += done
+        except BaseException:
+            queue.clear()  # the others stop too, after the batch that they are at
+            raise
+        return results
+
+    workers = min(held.workers(), -(-b // queue.most))
+    if workers == 1:
+        return drain()
+    with ThreadPoolExecutor(workers, thread_name_prefix="lstsq") as pool:
+        futures = [pool.submit(drain) for _ in range(workers)]
+        return [result for future in futures for result in future.result()]
 
 
-def _try(
+class _Queue:
+    """The pixels that are still to be solved, handed out in slices."""
+
+    def __init__(self, b: int, most: int) -> None:
+        self.most = most
+        self.left = [slice(0, b)]
+        self.lock = threading.Lock()
+
+    def take(self) -> slice | None:
+        """Return the next slice, or None when there is no more."""
+        with self.lock:
+            if not self.left:
+                return None
+            first = self.left.pop()
+            here = slice(first.start, min(first.stop, first.start + self.most))
+            if here.stop < first.stop:
+                self.left.append(slice(here.stop, first.stop))
+            return here
+
+    def clear(self) -> None:
+        """Hand out no more."""
+        with self.lock:
+            self.left.clear()
+
+    def put_back(self, here: slice) -> None:
+        """Take back a slice that was too large; from now on slices have at most half its size."""
+        with self.lock:
+            self.most = min(self.most, (here.stop - here.start) // 2)
+            self.left.append(here)
+
+
+def _fits(
     work: Callable[[slice, int], T], here: slice, allowed: int, held: Lease
 ) -> tuple[T] | None:
     """Do the work on a slice and return its result; None when memory ran out."""

@@ -14,7 +14,7 @@ from xr_lstsq.errors import DeviceError
 
 __all__ = ["Lease", "check_name", "lease", "resolve"]
 
-CPU_BATCH_BYTES = 64 * 2**20
+CPU_BATCH_BYTES = 48 * 2**20
 """Working memory of a batch on a CPU: larger falls out of the cache, smaller pays per call."""
 FREE_SHARE = 0.5
 """Share of a GPU's free memory that a block may take when `max_bytes` is not given."""
@@ -60,9 +60,10 @@ def resolve(device: str) -> torch.device:
 class Lease:
     """The use of one device by the blocks of this process.
 
-    A GPU is used by one block at a time. On a CPU any number of blocks may be in flight, as many
-    as the caller has threads; torch's threads are dealt out among them batch by batch, so that
-    they never add up to more than the cores.
+    A GPU is used by one block at a time, one batch at a time. On a CPU any number of blocks may be
+    in flight, as many as the caller has threads. Each cuts its pixels into batches, each batch
+    runs on one core (small tensors leave torch's own threads little to share), and all batches of
+    all blocks together never take more than the cores.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -73,33 +74,36 @@ class Lease:
         self.busy = 0
         self.cores = _cores() if device.type == "cpu" else 1
 
+    def workers(self) -> int:
+        """Return how many batches of one block may run side by side."""
+        return max(1, self.cores // max(1, self.active))
+
     def allowed_bytes(self, max_bytes: int | None) -> int:
-        """Return the working memory that a batch of one block may take."""
+        """Return the working memory that each batch of one block may take."""
         if self.device.type == "cpu":
             if max_bytes is None:
                 return CPU_BATCH_BYTES
-            return min(CPU_BATCH_BYTES, max_bytes // max(1, self.active))
+            side_by_side = max(1, self.active) * self.workers()
+            return min(CPU_BATCH_BYTES, max_bytes // side_by_side)
         free, _ = torch.cuda.mem_get_info(self.device)
         return int(free * FREE_SHARE) if max_bytes is None else max_bytes
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Wait until a core is free, and run a batch with a fair share of them."""
+        """Wait until a core is free, and run a batch on it with one thread."""
         with self.turn:
-            # A dask worker says that it has one core, and has as many threads as it was given
+            # A dask worker says that it has one core, and has as many threads as it was given.
             self.turn.wait_for(lambda: self.busy < max(self.cores, self.active))
-            share = self.cores // max(1, self.active)
-            mine = max(1, min(share, self.cores - self.busy))
-            self.busy += mine
+            self.busy += 1
         before = torch.get_num_threads()  # torch counts per calling thread
         if self.device.type == "cpu":
-            torch.set_num_threads(mine)
+            torch.set_num_threads(1)
         try:
             yield
         finally:
             torch.set_num_threads(before)
             with self.turn:
-                self.busy -= mine
+                self.busy -= 1
                 self.turn.notify_all()
 
 

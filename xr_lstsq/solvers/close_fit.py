@@ -20,7 +20,7 @@ CLOSE_FIT = 1e-4
 
 
 def refined(
-    design: Shared, begun: Begun, keep: Tensor, y: Tensor, weighted: Tensor, weights: Tensor
+    design: Shared, begun: Begun, keep: Tensor, y: Tensor, weights: Tensor, total: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return coefficients (p, b) and basis coefficients z (r, b), refined where it matters.
 
@@ -32,8 +32,10 @@ def refined(
         What the lane found; its z is changed in place.
     keep : Tensor
         (b,) bool, pixels whose answer counts.
-    y, weighted, weights : Tensor
-        (n, b) samples with the root of the shared weights, the same times `weights`, and those.
+    y, weights : Tensor
+        (n, b) samples with the root of the shared weights, and the weights of each pixel.
+    total : Tensor
+        (b,) weighted sum of the squares of the samples.
 
     Notes
     -----
@@ -41,7 +43,6 @@ def refined(
     products without rounding (see `shared.Split`).
     """
     z, system = begun.z, begun.system
-    total = (weighted * y).sum(0)
     close = total - (z * begun.projected).sum(0) < CLOSE_FIT * total
     at = (keep & (close | (begun.smallest <= REFINE_BELOW))).nonzero()[:, 0]
     coef = design.to_coef.whole @ z

@@ -186,7 +186,9 @@ def _in_basis(
         weighted = y if problem.flags else weights * y
         begun = begin(problem, weights, weighted)
         keep = begun.smallest > design.tau  # not where it is NaN
-        coef, z = refined(design, begun, keep, y, weighted, weights)
+        plain = problem.flags and design.plain_weights
+        total = problem.square if plain else (weighted * y).sum(0)
+        coef, z = refined(design, begun, keep, y, weights, total)
         rank = torch.full_like(problem.nobs, z.shape[0])
         return Kept(coef, rank, keep, design.to_fit @ z if fit else None)
 

@@ -81,42 +81,34 @@ class Gaps:
             factors.append(cholesky.factorise(packed, size))
         return tuple(factors)
 
-    def fill(
-        self,
-        factors: tuple[Tensor, ...],
-        y: Tensor,
-        rhs: Tensor,
-        sign: float = 1.0,
-        smallest: Tensor | None = None,
+    def solve(
+        self, factors: tuple[Tensor, ...], rhs: Tensor, smallest: Tensor | None = None
     ) -> Tensor:
-        """Return y (n, b) with ``sign * t`` in the gaps, where t solves the systems for `rhs`.
+        """Return t in the gaps and 0 elsewhere, (n, b), where t solves the systems.
 
         Parameters
         ----------
         factors : tuple of Tensor
             From `factorise`.
-        y, rhs : Tensor
-            (n, b); `rhs` is read at the gaps only.
-        sign : float
-            1 or -1.
+        rhs : Tensor
+            (n + 1, b), read at the gaps only. The last row is for the fillers.
         smallest : Tensor, optional
             (b,) where to put the estimate of the smallest eigenvalue of each system.
         """
-        n, b = y.shape
-        right, filled = y.new_empty(n + 1, b), y.new_empty(n + 1, b)
-        right[:n], filled[:n] = rhs, y
-        right[n] = 0  # what the fillers read
+        b = rhs.shape[1]
+        rhs[-1] = 0
+        filled = torch.zeros_like(rhs)
         for group, rows, factor in zip(self.pixels, self.rows, factors, strict=True):
             if not rows.shape[0]:
                 continue
             at = rows * b + group
-            values = right.take(at)
+            values = rhs.take(at)
             if smallest is None:
                 cholesky.solve(factor, values)
             else:
                 values, smallest[group] = cholesky.solve_and_judge(factor, values)
-            filled.view(-1).scatter_(0, at.view(-1), (values * sign).view(-1))
-        return filled[:n]
+            filled.view(-1).scatter_(0, at.view(-1), values.reshape(-1))
+        return filled[:-1]
 
 
 @dataclass(frozen=True)
@@ -144,16 +136,21 @@ class MissingSystem:
     def begin(cls, design: Shared, flags: Tensor, missing: Tensor, y: Tensor) -> Begun:
         """Factorise, and solve for samples (n, b)."""
         system = cls.of(design, flags, missing)
-        basis = design.basis.whole
-        projected = basis.T @ y
+        projected = design.basis.whole.T @ y
         smallest = y.new_ones(y.shape[1])
-        filled = system.gaps.fill(system.factors, y, basis @ projected, smallest=smallest)
-        return Begun(system, basis.T @ filled, projected, smallest)
+        return Begun(system, system._fill(projected, smallest), projected, smallest)
 
     def solve(self, y: Tensor) -> Tensor:
         """Return z (r, b) for samples (n, b), 0 at gaps."""
+        return self._fill(self.design.basis.whole.T @ y)
+
+    def _fill(self, projected: Tensor, smallest: Tensor | None = None) -> Tensor:
+        """Return z (r, b) from Q'y0."""
         basis = self.design.basis.whole
-        return basis.T @ self.gaps.fill(self.factors, y, basis @ (basis.T @ y))
+        predicted = projected.new_empty(basis.shape[0] + 1, projected.shape[1])
+        torch.mm(basis, projected, out=predicted[:-1])
+        gaps = self.gaps.solve(self.factors, predicted, smallest)
+        return torch.addmm(projected, basis.T, gaps)
 
     def take(self, pixels: Tensor) -> MissingSystem:
         """Return the systems of some pixels."""

@@ -11,6 +11,9 @@ from xr_lstsq.solvers.shared import Shared
 
 __all__ = ["Problem", "Solution", "Weighed", "weigh"]
 
+CACHED_NUMBERS = 2**15
+"""Numbers of which a few arrays stay in a processor's cache together (256 KiB of float64 each)."""
+
 
 @dataclass(frozen=True)
 class Weighed:
@@ -24,6 +27,8 @@ class Weighed:
         (n, b) float64, 0 at every missing sample.
     nobs : Tensor
         (b,) int64, number of samples with a weight.
+    square : Tensor
+        (b,) float64, sum of the squares of `y`.
     broken : Tensor
         (b,) bool, True where a weight was negative or a flag neither 0 nor 1.
     """
@@ -31,6 +36,7 @@ class Weighed:
     y: Tensor
     weights: Tensor
     nobs: Tensor
+    square: Tensor
     broken: Tensor
 
 
@@ -63,33 +69,43 @@ def weigh(
         The samples, where missing ones are 0 with weight 0, so that no number that stood in a gap
         (not even NaN or 1e30) can reach an answer.
     """
-    broken = torch.zeros(y.shape[1], dtype=torch.bool, device=y.device)
-    filled = y.to(torch.float64, copy=True)
-    # 0 y is 0 where y is finite and else NaN; in floats, where the processor is quickest
-    flags = (filled * 0.0).add_(1.0).nan_to_num_(0.0, 0.0, 0.0)
-    if weights is None and valid is None and usable is None and not nodata:
-        return Weighed(filled.nan_to_num_(0.0, 0.0, 0.0), flags, _count(flags), broken)
-    counts = flags > 0
-    for value in nodata:
-        counts &= y != value
-    if usable is not None:
-        counts &= usable
-    if valid is not None:
-        counts &= valid == 1
-        broken |= ((valid != 0) & (valid != 1)).any(0)
-    if weights is not None:
-        broken |= (weights < 0).any(0)
-        counts &= (weights > 0) & (weights < torch.inf)
-    flags = counts.to(torch.float64)
-    nobs = _count(flags)
-    if weights is not None:
-        flags = torch.where(counts, weights, 0.0)
-    return Weighed(filled.masked_fill_(~counts, 0.0), flags, nobs, broken)
-
-
-def _count(flags: Tensor) -> Tensor:
-    """Return how many of the (n, b) flags are 1, (b,) int64."""
-    return flags.sum(0).to(torch.int64)
+    n, b = y.shape
+    filled, weight = y.new_empty(n, b, dtype=torch.float64), y.new_empty(n, b, dtype=torch.float64)
+    nobs, square = weight.new_zeros(b), weight.new_zeros(b)
+    broken = torch.zeros(b, dtype=torch.bool, device=y.device)
+    # On a CPU by so many rows as stay in cache: memory is read and written once, not once a step
+    rows = max(1, CACHED_NUMBERS // max(1, b)) if y.device.type == "cpu" else n
+    for start in range(0, n, max(1, rows)):
+        here = slice(start, start + rows)
+        part, flags = filled[here], weight[here]
+        part.copy_(y[here])
+        # 0 y is 0 where y is finite and else NaN; in floats, where the processor is quickest
+        torch.mul(part, 0.0, out=flags)
+        flags.add_(1.0).nan_to_num_(0.0, 0.0, 0.0)
+        if weights is None and valid is None and usable is None and not nodata:
+            part.nan_to_num_(0.0, 0.0, 0.0)
+            nobs += flags.sum(0)
+        else:
+            counts = flags > 0
+            for value in nodata:
+                counts &= y[here] != value
+            if usable is not None:
+                counts &= usable[here]
+            if valid is not None:
+                given = valid[here]
+                counts &= given == 1
+                broken |= ((given != 0) & (given != 1)).any(0)
+            if weights is not None:
+                given = weights[here]
+                broken |= (given < 0).any(0)
+                counts &= (given > 0) & (given < torch.inf)
+                flags.copy_(given.expand_as(flags)).masked_fill_(~counts, 0.0)
+            else:
+                flags.copy_(counts)
+            part.masked_fill_(~counts, 0.0)
+            nobs += counts.sum(0)
+        square += part.square().sum(0)
+    return Weighed(filled, weight, nobs.to(torch.int64), square, broken)
 
 
 @dataclass(frozen=True)
@@ -104,6 +120,8 @@ class Problem:
         (n, b) float64, at least 0; apart from the shared weights inside a `Shared` design.
     nobs : Tensor
         (b,) int64, number of samples with a weight.
+    square : Tensor
+        (b,) sum of the squares of `y`, whatever the weights.
     flags : bool
         True when `weights` holds only 0 and 1.
     design : Shared or Tensor
@@ -115,6 +133,7 @@ class Problem:
     y: Tensor
     weights: Tensor
     nobs: Tensor
+    square: Tensor
     flags: bool
     design: Shared | Tensor
     rcond: float | None = None
@@ -162,6 +181,7 @@ class Problem:
             self.y.index_select(1, pixels),
             self.weights.index_select(1, pixels),
             self.nobs.index_select(0, pixels),
+            self.square.index_select(0, pixels),
             self.flags,
             design,
             self.rcond,

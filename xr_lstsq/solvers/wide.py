@@ -8,6 +8,7 @@ for designs whose A A' is well conditioned.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from xr_lstsq.solvers.missing_system import Gaps
@@ -37,7 +38,9 @@ def interpolate(design: Shared, wide: Wide, y: Tensor, flags: Tensor, missing: T
 
     def solve(values: Tensor) -> Tensor:
         scaled = values * wide.row_scale[:, None]
-        return wide.to_coef @ gaps.fill(factors, scaled, wide.inverse @ scaled, -1.0)
+        rhs = scaled.new_empty(scaled.shape[0] + 1, scaled.shape[1])
+        torch.mm(wide.inverse, scaled, out=rhs[:-1])
+        return wide.to_coef @ scaled.sub_(gaps.solve(factors, rhs))
 
     coef = solve(y)
     if not wide.refine:
