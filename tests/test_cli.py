@@ -99,9 +99,14 @@ def test_every_option_acts(cube: xr.Dataset) -> None:
 
 def test_deficient_pixels_hold_what_is_asked_for(cube: xr.Dataset) -> None:
     cube.isel(time=slice(0, 3)).to_netcdf("short.nc")
-    for deficient, is_nan in (("min_norm", False), ("nan", True)):
+    for deficient, is_nan, legend in (
+        ("min_norm", False, "(minimum-norm coefficients kept)"),
+        ("nan", True, "(NaN)"),
+    ):
         arguments = ["solve", "short.nc", "-o", "fit.nc", "--var", "ndvi", "--design", DESIGN]
-        assert call(*arguments, "--deficient", deficient).exit_code == 0
+        result = call(*arguments, "--deficient", deficient)
+        assert result.exit_code == 0
+        assert legend in result.output
         assert (read()["status"] == 3).all()
         assert bool(read()["coef"].isnull().all()) is is_nan
 

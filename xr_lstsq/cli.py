@@ -119,7 +119,7 @@ def solve(source: Path, output: Path, design: str, *, quiet: bool, **options: An
         options["nodata"] = list(options["nodata"]) or None
         summary = runs.solve_file(source, output, design, progress=progress, **options)
     if not quiet:
-        _print_summary(summary)
+        _print_summary(summary, options["deficient"])
 
 
 @main.command()
@@ -163,7 +163,7 @@ def demo(folder: Path) -> None:
         with netcdf.open(runs.sample_path()) as cube, netcdf.open(fit_file) as fit:
             figure = plot.overview(fit, cube["ndvi"], valid=cube["valid"])
             plot.save(figure, picture)
-    _print_summary(summary)
+    _print_summary(summary, "min_norm")
     click.echo(f"Picture: {picture}")
 
 
@@ -191,10 +191,12 @@ def _bar(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
             bar.close()
 
 
-def _print_summary(summary: RunSummary) -> None:
+def _print_summary(summary: RunSummary, deficient: str) -> None:
     rate = summary.pixels / max(summary.seconds, 1e-9)
     solved = summary.statuses.get("solved", 0)
-    rest = [f"{name} {count}" for name, count in summary.statuses.items() if count]
+    holds = {"min_norm": "minimum-norm coefficients kept", "nan": "NaN"}[deficient]
+    legend = {"rank_deficient": f" ({holds})"}
+    rest = [f"{n} {count}{legend.get(n, '')}" for n, count in summary.statuses.items() if count]
     click.echo(
         f"{solved} of {summary.pixels} pixels solved in {summary.seconds:.1f} s "
         f"({rate:.3g} pixels/s), written to {summary.output}"
