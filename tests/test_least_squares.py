@@ -127,6 +127,19 @@ def test_each_lane_is_chosen_where_it_is_the_cheapest(request: pytest.FixtureReq
     assert lanes(30, 3, [0, 2], weights=True) == ["GRAM", "GRAM"]
 
 
+def test_a_wide_design_is_not_inverted_where_the_rank_of_its_rows_is_in_doubt() -> None:
+    rng = np.random.default_rng(5)
+    design = rng.normal(size=(4, 9))
+    assert factorise(design).wide is not None
+    assert factorise(design, rcond=0.02).wide is None
+    design[2] *= 1e13  # rows of unit norm look harmless, the rule does not
+    assert factorise(design).wide is None
+    y = gappy(4, 60, 0.3, 2)
+    solution = whole(problem_of(design, y))
+    ranks = [oracle.fit(y[:, k], design).rank for k in range(60)]
+    assert solution.rank.tolist() == ranks
+
+
 def test_a_design_of_ill_conditioned_rows_is_not_inverted() -> None:
     rng = np.random.default_rng(0)
     design = rng.normal(size=(6, 12))

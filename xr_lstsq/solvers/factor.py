@@ -28,6 +28,8 @@ BITS = 24
 """Bits of the leading half of a `Halves`: two such numbers multiply exactly, with sums of 32."""
 MOST_WIDE, REFINE_WIDE = 1e4, 1e2
 """Condition of A A' up to which a design of full row rank is inverted, and refined from."""
+SAFE_WIDE = 1e-4
+"""The largest tau at which any choice of rows is a factor of 100 sqrt(p) away from a lower rank."""
 LOST_TO_WEIGHTS = 1e-14
 """Relative error of Q, in rows that weigh little beside others, past which Q is not used."""
 
@@ -168,7 +170,8 @@ def _wide(
 ) -> WideFactor | None:
     """Return what a well conditioned design of full row rank needs, else None."""
     n, rank = basis.shape
-    if rank < n or not n or tau >= 1 or not (root > 0).all():
+    # Rows of unit norm say nothing of the rank rule, which sees how large they are; tau does
+    if rank < n or not n or tau > SAFE_WIDE or not (root > 0).all():
         return None
     sizes = np.linalg.norm(plain * root[:, None], axis=1)
     inverse = Extended(np.zeros((to_coef.shape[0], n)))
