@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add an option by which every test runs in one lane of the solver, wherever it may."""
     parser.addoption(
         "--lane",
-        choices=["missing", "gram", "wide", "minimum_norm"],
+        choices=["missing", "gram", "wide", "valid_rows", "minimum_norm"],
         help="solve every pixel in this lane of the solver where it can be used at all",
     )
 
@@ -58,9 +58,11 @@ def one_lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
     def forced(problem: Problem) -> torch.Tensor:
         chosen = natural(problem)
-        shared = chosen.new_tensor([Lane.COMPLETE, Lane.MISSING, Lane.GRAM, Lane.WIDE])
+        shared = chosen.new_tensor(
+            [Lane.COMPLETE, Lane.MISSING, Lane.GRAM, Lane.WIDE, Lane.VALID_ROWS]
+        )
         able = torch.isin(chosen, shared)
-        if lane in (Lane.MISSING, Lane.WIDE):
+        if lane in (Lane.MISSING, Lane.WIDE, Lane.VALID_ROWS):
             able &= problem.flags
         if lane == Lane.MISSING and able.any():
             able &= problem.shared.complement.numel() > 0

@@ -90,9 +90,10 @@ def test_every_lane_gives_one_answer(gaps: float, shape: str, weighted: str) -> 
         lanes += [Lane.MISSING]
     assert Lane.MISSING in lanes or weights is not None or shape != "tall"
     lanes += [Lane.WIDE] if problem.shared.wide is not None and weights is None else []
+    lanes += [Lane.VALID_ROWS] if weights is None else []
     answers = [(every.coef, every.fitted, full)]
     for lane in lanes:
-        if n > p or lane == Lane.WIDE:
+        if n > p or lane in (Lane.WIDE, Lane.VALID_ROWS):
             kept = least_squares._LANES[lane](problem, True)
             keep = kept.keep.numpy() & full
             assert torch.equal(kept.rank[keep], want.rank[keep]), lane.name
@@ -121,6 +122,8 @@ def test_each_lane_is_chosen_where_it_is_the_cheapest(request: pytest.FixtureReq
         return [Lane(lane).name for lane in least_squares.choose(problem).tolist()]
 
     assert lanes(100, 12, [0, 1, 30, 100]) == ["COMPLETE", "MISSING", "GRAM", "NONE"]
+    assert lanes(100, 12, [87, 88, 99]) == ["GRAM", "VALID_ROWS", "VALID_ROWS"]
+    assert lanes(50, 100, [24, 25]) == ["WIDE", "VALID_ROWS"]
     assert lanes(100, 6, [0, 1, 30]) == ["COMPLETE", "GRAM", "GRAM"]
     assert lanes(87, 29, [0, 9, 50]) == ["COMPLETE", "MISSING", "GRAM"]
     assert lanes(50, 100, [0, 10, 50]) == ["COMPLETE", "WIDE", "NONE"]

@@ -1,9 +1,9 @@
 """Least squares for a batch of pixels: each in the cheapest lane that may keep it.
 
 All lanes give one answer. For a design that pixels share: no gaps at all (`gram.Complete`), few
-gaps (`missing_system`), any weights (`gram.Gram`), no more samples than params (`wide`). Each keeps
-only the pixels whose smallest eigenvalue proves them safe; every other pixel goes to the
-rank-revealing `minimum_norm`. See docs/explanation/solver.
+gaps (`missing_system`), any weights (`gram.Gram`), no more samples than params in the design
+(`wide`) or in the pixel (`valid_rows`). Each keeps only the pixels that it can prove safe; every
+other pixel goes to the rank-revealing `minimum_norm`. See docs/explanation/solver.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from xr_lstsq.solvers.missing_system import MissingSystem
 from xr_lstsq.solvers.own_design import solve_own
 from xr_lstsq.solvers.problem import Problem, Solution
 from xr_lstsq.solvers.shared import Shared
+from xr_lstsq.solvers.valid_rows import interpolate_valid
 from xr_lstsq.solvers.wide import interpolate
 
 __all__ = ["Lane", "choose", "solve", "solve_carefully"]
@@ -30,6 +31,8 @@ MAJORITY = 0.9
 """Share of a batch from which its lane runs on all pixels: cheaper than to pick those apart."""
 
 
+COPIES = 16
+"""Copies of a pixel's design that the rank-revealing lane holds at its peak, as measured."""
 FEW = 0.2
 """Share of a batch below which pixels for the rank-revealing lane are left to be collected."""
 
@@ -41,9 +44,10 @@ class Lane(IntEnum):
     COMPLETE = 1
     MISSING = 2
     WIDE = 3
-    GRAM = 4
-    OWN_DESIGN = 5
-    MINIMUM_NORM = 6
+    VALID_ROWS = 4
+    GRAM = 5
+    OWN_DESIGN = 6
+    MINIMUM_NORM = 7
 
 
 def choose(problem: Problem) -> Tensor:
@@ -61,8 +65,12 @@ def choose(problem: Problem) -> Tensor:
     else:
         missing = design.usable - nobs
         lanes = torch.where(missing <= design.most_missing, Lane.MISSING, Lane.GRAM)
+        few = design.basis.whole.shape[1]
         if design.wide is not None:
             lanes = torch.full_like(lanes, Lane.WIDE)
+            few = design.usable // 2  # where the valid rows are the smaller of the two systems
+        if design.row_products.numel():
+            lanes = torch.where(nobs <= few, Lane.VALID_ROWS, lanes)
         lanes = torch.where(missing == 0, Lane.COMPLETE, lanes)
     return torch.where(nobs > 0, lanes, Lane.NONE)
 
@@ -146,7 +154,7 @@ def _solve_rest(problem: Problem, solution: Solution, rest: Tensor, max_bytes: i
     """Solve what no other lane may keep, in batches that fit."""
     if not rest.numel():
         return
-    per_step = max(1, max_bytes // (8 * 6 * problem.y.shape[0] * (problem.p + 2)))
+    per_step = max(1, max_bytes // (8 * COPIES * problem.y.shape[0] * (problem.p + 2)))
     fit = solution.residual is not None or solution.fitted is not None
     for pixels in rest.split(per_step):
         part = problem.take(pixels)
@@ -206,6 +214,14 @@ def _interpolated(problem: Problem, fit: bool) -> Kept:
     return Kept(coef, problem.nobs, keep, design.plain @ coef if fit else None)
 
 
+def _from_valid_rows(problem: Problem, fit: bool) -> Kept:
+    """Solve pixels with no more samples than the rank of the design."""
+    design = problem.shared
+    y = problem.y if design.plain_weights else problem.y * design.root_weights[:, None]
+    coef, keep = interpolate_valid(design, y, problem.weights, problem.nobs, problem.cutoffs())
+    return Kept(coef, problem.nobs, keep, design.plain @ coef if fit else None)
+
+
 def _minimum_norm(problem: Problem, fit: bool) -> Kept:
     """Solve pixels by reflectors; those with equal gaps share a factorisation."""
     root = problem.weights.sqrt()
@@ -240,6 +256,7 @@ _LANES: dict[Lane, Callable[[Problem, bool], Kept]] = {
         lambda problem, weights, weighted: Gram.begin(problem.shared, weights, weighted)
     ),
     Lane.WIDE: _interpolated,
+    Lane.VALID_ROWS: _from_valid_rows,
     Lane.OWN_DESIGN: solve_own,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -98,6 +99,12 @@ class Shared:
         (n, n) I - Q Q'; without elements where no pixel would use it.
     most_missing : int
         Up to so many gaps the missing system is the cheaper lane.
+    row_scale : Tensor
+        (n,) one over the norm of each of `rows`; 1 for rows of zeros.
+    row_spread : float
+        Largest over smallest norm of the rows that can be used.
+    row_products : Tensor
+        (n, n) A A' of rows of unit norm; without elements where it would be too large.
     wide : Wide, optional
         For designs of full row rank.
     """
@@ -115,6 +122,9 @@ class Shared:
     tau: float
     complement: Tensor
     most_missing: int
+    row_scale: Tensor
+    row_spread: float
+    row_products: Tensor
     wide: Wide | None
 
 
@@ -129,7 +139,8 @@ def share(factor: Factor, device: torch.device) -> Shared:
 
     basis = split(factor.basis)
     n, r = basis.whole.shape
-    few = most_missing(n, r) if n * n <= MOST_SHARED else 0
+    small = n * n <= MOST_SHARED
+    few = most_missing(n, r) if small else 0
     low, high = cholesky.pack_order(r)
     wide = None
     if factor.wide is not None:
@@ -139,10 +150,16 @@ def share(factor: Factor, device: torch.device) -> Shared:
             inverse=put(factor.wide.inverse),
             refine=factor.wide.refine,
         )
+    rows = put(factor.rows)
+    sizes = torch.linalg.vector_norm(rows, dim=1)
+    row_scale = torch.where(sizes > 0, 1.0 / sizes, 1.0)
+    unit_rows = rows * row_scale[:, None]
+    used = sizes[torch.as_tensor(factor.root_weights > 0, device=device)]
+    spread = float(used.max() / used.min()) if used.numel() and used.min() > 0 else math.inf
     eye = torch.eye(n if few else 0, dtype=torch.float64, device=device)
     return Shared(
         plain=put(factor.plain),
-        rows=put(factor.rows),
+        rows=rows,
         finite=torch.as_tensor(factor.finite, device=device),
         basis=basis,
         to_coef=split(factor.to_coef),
@@ -154,5 +171,8 @@ def share(factor: Factor, device: torch.device) -> Shared:
         usable=int((factor.root_weights > 0).sum()),
         complement=eye - basis.whole @ basis.whole.T if few else eye,
         most_missing=few,
+        row_scale=row_scale,
+        row_spread=spread,
+        row_products=unit_rows @ unit_rows.T if small else rows.new_empty(0),
         wide=wide,
     )
