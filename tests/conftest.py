@@ -68,6 +68,8 @@ def one_lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
             able &= problem.shared.complement.numel() > 0
         if lane == Lane.WIDE and able.any():
             able &= problem.shared.wide is not None
+        if lane == Lane.VALID_ROWS and able.any():
+            able &= problem.nobs <= problem.shared.basis.whole.shape[1]
         if lane == Lane.MINIMUM_NORM:
             able = chosen != Lane.NONE
         return torch.where(able, lane, chosen)
