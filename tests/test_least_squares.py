@@ -224,6 +224,30 @@ def test_a_design_per_pixel_gives_what_the_shared_one_gives() -> None:
     )
 
 
+def test_residuals_of_light_rows_are_not_lost_beside_heavy_ones() -> None:
+    rng = np.random.default_rng(3)
+    design = np.vander(np.linspace(-1, 1, 12), 4, increasing=True)
+    y = rng.normal(size=(12, 5)) + 100
+    weights = np.where(np.arange(12) < 3, 1.0, 1e-24)[:, None] * np.ones((1, 5))
+    problem = problem_of(design, y, weights)
+    solution = whole(problem, residual=True)
+    assert solution.residual is not None
+    rss = (problem.weights * solution.residual.square()).sum(0).numpy()
+    want = [float(oracle.exact(y[:, k], design, weights[:, k])[2]) for k in range(5)]
+    np.testing.assert_allclose(rss, want, rtol=1e-11)
+
+
+def test_a_basis_too_large_for_all_products_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    design = np.random.default_rng(0).normal(size=(30, 7))
+    y, weights = gappy(30, 50, 0.3, 1), np.random.default_rng(2).random((30, 50)) + 0.1
+    want = whole(problem_of(design, y, weights))
+    monkeypatch.setattr("xr_lstsq.solvers.shared.MOST_SHARED", 7 * 8 // 2 * 30 - 1)
+    problem = problem_of(design, y, weights)
+    assert not problem.shared.products.numel()
+    got = whole(problem)
+    torch.testing.assert_close(got.coef, want.coef, rtol=1e-13, atol=1e-14)
+
+
 def test_gaps_of_more_than_52_samples_are_told_apart() -> None:
     # Patterns are compared as words of bits; samples past the first word count as well
     design = np.zeros((120, 2))

@@ -15,11 +15,12 @@ import numpy as np
 import xarray as xr
 
 from xr_lstsq import pipeline
+from xr_lstsq.arguments import shared_dims
 from xr_lstsq.blocks import scheduler_name
 from xr_lstsq.errors import LabelError
 from xr_lstsq.formats import chunks as file_chunks
 from xr_lstsq.formats import netcdf, target
-from xr_lstsq.labels import find_dim
+from xr_lstsq.labels import choose, find_dim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,8 +133,9 @@ def solve_file(
     file_format = _format(output)
     _refuse_processes()
     with netcdf.open(source) as probe:
-        var, names = _variables(probe, var, dim, weights=weights, valid=valid)
-        dim = find_dim(probe[var], dim, _shared(design, options))
+        beside = shared_dims(design, options.get("param_dim", "param"))
+        var, names = _variables(probe, var, dim, beside, weights=weights, valid=valid)
+        dim = find_dim(probe[var], dim, beside)
         plan = file_chunks.plan(probe[var], dim, [probe[name] for name in names.values()], chunks)
     with netcdf.open(source, chunks=plan) as opened:
         options |= {argument: opened[name] for argument, name in names.items()}
@@ -227,39 +229,28 @@ def _refuse_processes() -> None:
         raise ValueError(msg)
 
 
-def _shared(design: Any, options: Mapping[str, Any]) -> tuple[Hashable, ...] | None:
-    """Return the dims of a labelled design beside the params; None for one without labels."""
-    if not isinstance(design, xr.DataArray):
-        return None
-    param_dim = options.get("param_dim", "param")
-    return tuple(name for name in design.dims if name != param_dim)
-
-
 def _variables(
-    dataset: xr.Dataset, var: str | None, dim: Hashable | None, **named: str | None
+    dataset: xr.Dataset,
+    var: str | None,
+    dim: Hashable | None,
+    beside: tuple[Hashable, ...] | None,
+    **named: str | None,
 ) -> tuple[str, dict[str, str]]:
     """Return the variable to fit and those named in arguments, all of which must be there."""
     names = {argument: name for argument, name in named.items() if name is not None}
-    fittable = [
-        str(name)
-        for name, array in dataset.data_vars.items()
-        if array.dtype.kind in "fiu"
-        and array.ndim > 1
-        and (dim is None or dim in array.dims)
-        and not {"flag_values", "flag_masks"} & {*array.attrs}
-        and name not in names.values()
-    ]
-    listed = ", ".join(fittable) or "none"
     for argument, name in {"var": var, **names}.items():
         if name is not None and name not in dataset.variables:
             known = ", ".join(map(str, dataset.variables))
             msg = f"{argument}={name!r} is not a variable of the file, which has {known}."
             raise LabelError(msg)
     if var is None:
-        if len(fittable) != 1:
-            msg = f"The file has {len(fittable)} variables that can be fitted ({listed})."
+        chosen = choose(dataset, find_dim(dataset, dim, beside), None, names.values())
+        cubes = [str(name) for name in chosen.fitted if dataset[name].ndim > 1]
+        if len(cubes) != 1:
+            listed = ", ".join(cubes) or "none"
+            msg = f"The file has {len(cubes)} variables that can be fitted ({listed})."
             raise LabelError(msg + " Say which one: var='NAME', or --var NAME in the shell.")
-        var = fittable[0]
+        var = cubes[0]
     return var, names
 
 

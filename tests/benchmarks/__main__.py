@@ -140,20 +140,11 @@ def goals(measured: dict[str, list[Row]]) -> str:
 
 def main() -> None:
     """Measure, print, and write the page where that is asked for."""
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("works", nargs="*", help=f"default: all of {', '.join(WORKS)}")
-    parser.add_argument("--pixels", type=int, help="of each work; default: see works.py")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser = page.parser("python -m tests.benchmarks", __doc__, WORKS)
     parser.add_argument("--seconds", type=float, default=0.3, help="for a peer to take in a repeat")
     parser.add_argument("--no-peers", action="store_true", help="ours and the floors only")
     parser.add_argument("--no-memory", action="store_true", help="no peak memory")
-    parser.add_argument(
-        "--write", action="store_true", help=f"into docs/reference/{page.PAGE.name}"
-    )
-    options = parser.parse_args()
-    unknown = set(options.works) - set(WORKS)
-    if unknown:
-        parser.error(f"unknown works: {', '.join(sorted(unknown))}. Known: {', '.join(WORKS)}")
+    options = page.read(parser, WORKS)
     parts, measured = [], {}
     for name in options.works or WORKS:
         text, measured[name] = work_section(name, options.pixels, options)

@@ -6,7 +6,6 @@ where torch sees no CUDA device, with 1 where the answers differ.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -196,17 +195,7 @@ def run(names: list[str], pixels: int | None, device: str, repeats: int) -> tupl
 def main() -> None:
     """Measure, print, and write the page where that is asked for."""
     works = {**ON_A_CARD, **WORKS}
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.gpu", description=__doc__)
-    parser.add_argument("works", nargs="*", help=f"default: all of {', '.join(works)}")
-    parser.add_argument("--pixels", type=int, help="of each work; default: see works.py")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument(
-        "--write", action="store_true", help=f"into docs/reference/{page.PAGE.name}"
-    )
-    options = parser.parse_args()
-    unknown = set(options.works) - set(works)
-    if unknown:
-        parser.error(f"unknown works: {', '.join(sorted(unknown))}. Known: {', '.join(works)}")
+    options = page.read(page.parser("python -m tests.benchmarks.gpu", __doc__, works), works)
     if not torch.cuda.is_available():
         sys.stdout.write(f"torch {torch.__version__} sees no CUDA device: nothing measured\n")
         sys.exit(2)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import re
+from collections.abc import Collection
 from importlib.metadata import version
 from pathlib import Path
 
@@ -142,3 +144,22 @@ def machine(*, cuda: bool = False) -> str:
         f"{platform.system()}, Python {platform.python_version()}, xr_lstsq {version('xr_lstsq')}, "
         f"torch {torch.__version__}, {packages}."
     )
+
+
+def parser(prog: str, text: str | None, works: Collection[str]) -> argparse.ArgumentParser:
+    """Return the arguments of a command that measures works and writes a part of the page."""
+    made = argparse.ArgumentParser(prog=prog, description=text)
+    made.add_argument("works", nargs="*", help=f"default: all of {', '.join(works)}")
+    made.add_argument("--pixels", type=int, help="of each work; default: see works.py")
+    made.add_argument("--repeats", type=int, default=5)
+    made.add_argument("--write", action="store_true", help=f"into docs/reference/{PAGE.name}")
+    return made
+
+
+def read(made: argparse.ArgumentParser, works: Collection[str]) -> argparse.Namespace:
+    """Return what was given to the command, with names of works that exist."""
+    options = made.parse_args()
+    unknown = set(options.works) - set(works)
+    if unknown:
+        made.error(f"unknown works: {', '.join(sorted(unknown))}. Known: {', '.join(works)}")
+    return options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
+from xr_lstsq import fits
 from xr_lstsq.formats import target
 from xr_lstsq.plot.maps import draw_map, draw_scale_bar, mark, robust_limits
 from xr_lstsq.plot.series import draw_series, quantity
@@ -107,7 +107,7 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
 
 def _headline(fit: xr.Dataset, cube: xr.DataArray) -> str:
     """Return what was fitted, on which dates and by which params."""
-    dim = json.loads(fit["coef"].attrs["lstsq"])["dim"]
+    dim = fits.coefficients(fit)[0][2]["dim"]
     first, last = np.datetime_as_string(cube[dim].to_numpy()[[0, -1]], unit="D")
     params = ", ".join(map(str, fit["param"].to_numpy()))
     what = cube.attrs.get("long_name", cube.name)

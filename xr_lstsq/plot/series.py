@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from xr_lstsq import design
+from xr_lstsq import design, fits
 from xr_lstsq.plot.maps import axis_of
 
 if TYPE_CHECKING:
@@ -50,10 +49,10 @@ def curve(fit: xr.Dataset, at: xr.DataArray, pixel: Mapping[Hashable, int]) -> x
     ValueError
         When the fit was not made by terms.
     """
-    specification = json.loads(fit["coef"].attrs["lstsq"])
+    _, coef, specification = fits.coefficients(fit)[0]
     terms = design.from_json(specification["terms"])
     columns = terms.evaluate(at)
-    coef = fit["coef"].isel(pixel).sel({specification["param_dim"]: list(columns.names)})
+    coef = coef.isel(pixel).sel({specification["param_dim"]: list(columns.names)})
     return at.copy(data=columns.matrix @ coef.to_numpy().astype(np.float64))
 
 
@@ -65,7 +64,7 @@ def draw_series(
     pixel: Mapping[Hashable, int],
 ) -> None:
     """Draw the samples of a pixel, those that are left out, its long gaps and the fitted curve."""
-    dim = json.loads(fit["coef"].attrs["lstsq"])["dim"]
+    dim = fits.coefficients(fit)[0][2]["dim"]
     values = cube.isel(pixel).to_numpy().astype(np.float64)
     times = cube[dim].to_numpy()
     counts = np.isfinite(values)

@@ -58,7 +58,6 @@ class Halves:
 class WideFactor:
     """The attributes of `xr_lstsq.solvers.shared.Wide` as numpy arrays."""
 
-    row_scale: Float
     to_coef: Float
     inverse: Float
     refine: bool
@@ -150,17 +149,18 @@ def factorise(design: Any, weights: Any = None, rcond: float | None = None) -> F
     to_fit: Float = plain @ to_coef.hi
     to_fit[heavy] = (basis[heavy] / root[heavy][:, None]).hi
     # The largest weight was divided by 2^unit: z grows by 2^(unit/2), B+ shrinks by as much
+    to_coef = _shift(to_coef, -(unit // 2))
     root_weights = np.ldexp(root.hi, unit // 2)
     return Factor(
         plain=plain,
         rows=plain * root_weights[:, None],
         finite=finite,
         basis=_halve(basis),
-        to_coef=_halve(_shift(to_coef, -(unit // 2))),
+        to_coef=_halve(to_coef),
         to_fit=np.ldexp(to_fit, -(unit // 2)),
         root_weights=root_weights,
         tau=tau,
-        wide=_wide(root_weights, plain, basis, _shift(to_coef, -(unit // 2)), tau),
+        wide=_wide(root_weights, plain, basis, to_coef, tau),
         negative=negative,
     )
 
@@ -183,7 +183,6 @@ def _wide(
     if not values[-1] < MOST_WIDE * values[0]:
         return None
     return WideFactor(
-        row_scale=1 / sizes,
         to_coef=scaled.hi,
         inverse=gram_inverse,
         refine=bool(values[-1] > REFINE_WIDE * values[0]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from xr_lstsq.solvers import cholesky
@@ -27,7 +28,7 @@ class Gram:
     @classmethod
     def begin(cls, design: Shared, weights: Tensor, weighted: Tensor) -> Begun:
         """Factorise and solve for (n, b) weights, of which the largest of a pixel is about 1."""
-        factor = cholesky.factorise(design.products @ weights, design.basis.whole.shape[1])
+        factor = cholesky.factorise(_packed(design, weights), design.basis.whole.shape[1])
         projected = design.basis.whole.T @ weighted
         z, smallest = cholesky.solve_and_judge(factor, projected)
         return Begun(cls(design, factor), z, projected, smallest)
@@ -61,3 +62,16 @@ class Complete:
         """Return some of the pixels."""
         del pixels
         return self
+
+
+def _packed(design: Shared, weights: Tensor) -> Tensor:
+    """Return all S of a batch, (r(r+1)/2, b) packed, column by column where Q is too large."""
+    if design.products.numel():
+        return design.products @ weights
+    basis = design.basis.whole
+    r = basis.shape[1]
+    packed = weights.new_empty(r * (r + 1) // 2, weights.shape[1])
+    for k in range(r):
+        products = basis[:, k:] * basis[:, k : k + 1]
+        torch.mm(products.T, weights, out=packed[cholesky.column(r, k)])
+    return packed

@@ -29,8 +29,6 @@ __all__ = ["Lane", "choose", "solve", "solve_carefully"]
 
 MAJORITY = 0.9
 """Share of a batch from which its lane runs on all pixels: cheaper than to pick those apart."""
-
-
 COPIES = 16
 """Copies of a pixel's design that the rank-revealing lane holds at its peak, as measured."""
 FEW = 0.2
@@ -63,7 +61,7 @@ def choose(problem: Problem) -> Tensor:
     elif not problem.flags:
         lanes = torch.full_like(nobs, Lane.GRAM)
     else:
-        missing = design.usable - nobs
+        missing = problem.missing
         lanes = torch.where(missing <= design.most_missing, Lane.MISSING, Lane.GRAM)
         few = design.basis.whole.shape[1]
         if design.wide is not None:
@@ -190,7 +188,7 @@ def _in_basis(
     def run(problem: Problem, fit: bool) -> Kept:
         design = problem.shared
         weights = problem.normalised_weights()
-        y = problem.y if design.plain_weights else problem.y * design.root_weights[:, None]
+        y = problem.scaled_samples()
         weighted = y if problem.flags else weights * y
         begun = begin(problem, weights, weighted)
         keep = begun.smallest > design.tau  # not where it is NaN
@@ -207,9 +205,8 @@ def _interpolated(problem: Problem, fit: bool) -> Kept:
     """Solve pixels of a design of full row rank."""
     design = problem.shared
     assert design.wide is not None
-    y = problem.y if design.plain_weights else problem.y * design.root_weights[:, None]
-    missing = design.usable - problem.nobs
-    coef = interpolate(design, design.wide, y, problem.weights, missing)
+    y = problem.scaled_samples()
+    coef = interpolate(design, design.wide, y, problem.weights, problem.missing)
     keep = torch.ones_like(problem.nobs, dtype=torch.bool)
     return Kept(coef, problem.nobs, keep, design.plain @ coef if fit else None)
 
@@ -217,7 +214,7 @@ def _interpolated(problem: Problem, fit: bool) -> Kept:
 def _from_valid_rows(problem: Problem, fit: bool) -> Kept:
     """Solve pixels with no more samples than the rank of the design."""
     design = problem.shared
-    y = problem.y if design.plain_weights else problem.y * design.root_weights[:, None]
+    y = problem.scaled_samples()
     coef, keep = interpolate_valid(design, y, problem.weights, problem.nobs, problem.cutoffs())
     return Kept(coef, problem.nobs, keep, design.plain @ coef if fit else None)
 
@@ -226,15 +223,15 @@ def _minimum_norm(problem: Problem, fit: bool) -> Kept:
     """Solve pixels by reflectors; those with equal gaps share a factorisation."""
     root = problem.weights.sqrt()
     cutoffs = problem.cutoffs()
-    y = problem.y * root
     pattern = None
     if isinstance(problem.design, Shared):
-        y = y * problem.design.root_weights[:, None]
+        y = problem.scaled_samples() * root
         if problem.flags:
             first, pattern = _patterns(problem.weights)
             root, cutoffs = root.index_select(1, first), cutoffs.index_select(0, first)
         rows = problem.design.rows[:, :, None] * root[:, None]
     else:
+        y = problem.y * root
         rows = problem.design * root[:, None]
     coef, rank, weighted = minimum_norm(rows, y, cutoffs, pattern)
     fitted = None
@@ -248,9 +245,7 @@ def _minimum_norm(problem: Problem, fit: bool) -> Kept:
 _LANES: dict[Lane, Callable[[Problem, bool], Kept]] = {
     Lane.COMPLETE: _in_basis(lambda problem, _, y: Complete.begin(problem.shared, y)),
     Lane.MISSING: _in_basis(
-        lambda problem, flags, y: MissingSystem.begin(
-            problem.shared, flags, problem.shared.usable - problem.nobs, y
-        )
+        lambda problem, flags, y: MissingSystem.begin(problem.shared, flags, problem.missing, y)
     ),
     Lane.GRAM: _in_basis(
         lambda problem, weights, weighted: Gram.begin(problem.shared, weights, weighted)

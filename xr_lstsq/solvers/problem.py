@@ -157,6 +157,16 @@ class Problem:
         assert isinstance(self.design, Shared)
         return self.design
 
+    @property
+    def missing(self) -> Tensor:
+        """(b,) number of samples that are missing out of the rows of a shared design."""
+        return self.shared.usable - self.nobs
+
+    def scaled_samples(self) -> Tensor:
+        """Return samples (n, b) times the root of the weights of a shared design."""
+        design = self.shared
+        return self.y if design.plain_weights else self.y * design.root_weights[:, None]
+
     def normalised_weights(self) -> Tensor:
         """Return weights (n, b) divided by a power of two near each pixel's largest."""
         if self.flags:

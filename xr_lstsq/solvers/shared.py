@@ -51,8 +51,6 @@ class Wide:
 
     Attributes
     ----------
-    row_scale : Tensor
-        (n,) one over the norm of each row.
     to_coef : Tensor
         (p, n) takes samples, scaled as the rows are, to the minimum-norm coefficients.
     inverse : Tensor
@@ -61,7 +59,6 @@ class Wide:
         Whether its condition asks for a refinement step.
     """
 
-    row_scale: Tensor
     to_coef: Tensor
     inverse: Tensor
     refine: bool
@@ -92,7 +89,8 @@ class Shared:
     usable : int
         Number of rows that can be used.
     products : Tensor
-        (r(r+1)/2, n) products of the columns of Q, in the packed order of `cholesky`.
+        (r(r+1)/2, n) products of the columns of Q, in the packed order of `cholesky`; without
+        elements where it would be too large.
     tau : float
         Smallest eigenvalue of Q'WQ at which the basis may still be used for a pixel.
     complement : Tensor
@@ -137,20 +135,21 @@ def share(factor: Factor, device: torch.device) -> Shared:
     def split(halves: Halves) -> Split:
         return Split(put(halves.whole), put(halves.high), put(halves.low))
 
-    basis = split(factor.basis)
+    rows, basis = put(factor.rows), split(factor.basis)
     n, r = basis.whole.shape
     small = n * n <= MOST_SHARED
     few = most_missing(n, r) if small else 0
-    low, high = cholesky.pack_order(r)
+    products = rows.new_empty(0)
+    if r * (r + 1) // 2 * n <= MOST_SHARED:
+        low, high = cholesky.pack_order(r)
+        products = (basis.whole[:, low] * basis.whole[:, high]).T.contiguous()
     wide = None
     if factor.wide is not None:
         wide = Wide(
-            row_scale=put(factor.wide.row_scale),
             to_coef=put(factor.wide.to_coef),
             inverse=put(factor.wide.inverse),
             refine=factor.wide.refine,
         )
-    rows = put(factor.rows)
     sizes = torch.linalg.vector_norm(rows, dim=1)
     row_scale = torch.where(sizes > 0, 1.0 / sizes, 1.0)
     unit_rows = rows * row_scale[:, None]
@@ -166,7 +165,7 @@ def share(factor: Factor, device: torch.device) -> Shared:
         to_fit=put(factor.to_fit),
         root_weights=put(factor.root_weights),
         plain_weights=bool((factor.root_weights == 1).all()),
-        products=(basis.whole[:, low] * basis.whole[:, high]).T.contiguous(),
+        products=products,
         tau=factor.tau,
         usable=int((factor.root_weights > 0).sum()),
         complement=eye - basis.whole @ basis.whole.T if few else eye,

@@ -10,13 +10,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from xr_lstsq.solvers.factor import SAFE_EIGENVALUE
 from xr_lstsq.solvers.missing_system import Gaps
 from xr_lstsq.solvers.shared import Shared
 
 __all__ = ["interpolate_valid"]
 
-SAFE_EIGENVALUE = 1e-8
-"""Eigenvalue of K_vv above which one refinement step restores full accuracy."""
 FAR_FROM_SHORT = 100.0
 """How far above the cut-off of the rank the singular values of the rows must surely lie."""
 

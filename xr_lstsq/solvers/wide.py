@@ -37,7 +37,7 @@ def interpolate(design: Shared, wide: Wide, y: Tensor, flags: Tensor, missing: T
     factors = gaps.factorise(wide.inverse)
 
     def solve(values: Tensor) -> Tensor:
-        scaled = values * wide.row_scale[:, None]
+        scaled = values * design.row_scale[:, None]
         rhs = scaled.new_empty(scaled.shape[0] + 1, scaled.shape[1])
         torch.mm(wide.inverse, scaled, out=rhs[:-1])
         return wide.to_coef @ scaled.sub_(gaps.solve(factors, rhs))
