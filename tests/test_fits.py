@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,6 +168,15 @@ def test_a_grid_mapping_among_the_variables_becomes_a_coordinate() -> None:
     fit = cubes.lstsq.solve(TERMS)
     assert "crs" in fit.coords
     assert fit["lst_coef"].encoding == {"grid_mapping": "crs"}
+
+
+def test_a_fit_is_stored_in_the_type_asked_for(tmp_path: Path) -> None:
+    fit = cube().lstsq.solve(TERMS)
+    for store, dtype in ((None, np.float64), ("float32", np.float32)):
+        fit.lstsq.to_netcdf(tmp_path / "fit.nc", store=store)
+        with xr.open_dataset(tmp_path / "fit.nc") as stored:
+            assert stored["coef"].dtype == dtype
+            np.testing.assert_array_equal(stored["coef"], fit["coef"].astype(dtype))
 
 
 @pytest.mark.parametrize(
