@@ -24,7 +24,7 @@ def estimate(matrices: np.ndarray) -> torch.Tensor:
     """Return the estimate of the smallest eigenvalue of each."""
     s, _, b = matrices.shape
     factor = cholesky.factorise(packed(matrices), s)
-    return cholesky.solve_and_judge(factor, torch.ones(s, b, dtype=torch.float64))[1]
+    return cholesky.solve_and_judge(factor, torch.ones(s, b).double(), factor.new_empty(s, 2, b))[1]
 
 
 @pytest.mark.parametrize("s", [1, 2, 5, 30])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from dataclasses import replace
 
 import click
 import numpy as np
@@ -41,6 +42,9 @@ def problem_of(n: int, r: int, gaps: int, rng: np.random.Generator) -> Problem:
     y = rng.normal(size=(n, PIXELS))
     np.put_along_axis(y, rng.random((n, PIXELS)).argsort(axis=0)[:gaps], np.nan, axis=0)
     design = share(factorise(rng.normal(size=(n, r))), torch.device("cpu"))
+    basis = design.basis.whole  # what is not made where the model would never use it
+    complement = torch.eye(n, dtype=torch.float64) - basis @ basis.T
+    design = replace(design, complement=complement)
     samples = weigh(torch.as_tensor(y))
     return Problem(samples.y, samples.weights, samples.nobs, samples.square, True, design)
 

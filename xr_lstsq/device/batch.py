@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from xr_lstsq.device.plan import Plan
 from xr_lstsq.outputs import STATUS
 from xr_lstsq.solvers import least_squares
+from xr_lstsq.solvers.factor import Factor
+from xr_lstsq.solvers.precision import DOUBLE, Precision
 from xr_lstsq.solvers.problem import Problem, Solution, Weighed, weigh
-from xr_lstsq.solvers.shared import Shared
+from xr_lstsq.solvers.shared import Shared, share
+from xr_lstsq.solvers.workspace import Workspace
 from xr_lstsq.statistics import NEEDS_FITTED, NEEDS_RESIDUAL, STATISTICS
 
 __all__ = ["BatchSolver"]
+
+Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,19 @@ class BatchSolver:
     shared: Shared | None
     broken: bool
 
+    @classmethod
+    def of(cls, plan: Plan, design: Factor | Array, device: torch.device) -> BatchSolver:
+        """Put the design of a block on a device, unless each pixel has its own."""
+        if isinstance(design, Factor):
+            return cls(plan, share(design, device), design.negative)
+        return cls(plan, None, broken=False)
+
     def run(
-        self, batch: dict[str, Tensor], max_bytes: int, *, careful: bool
+        self,
+        batch: dict[str, Tensor],
+        max_bytes: int,
+        precision: Precision | None,
+        workspace: Workspace,
     ) -> tuple[dict[str, Tensor], Tensor]:
         """Solve a batch.
 
@@ -47,9 +65,11 @@ class BatchSolver:
             ``rows``.
         max_bytes : int
             Working memory.
-        careful : bool
-            Solve each pixel by the solver that is right for all, instead of leaving those that
-            need it.
+        precision : Precision or None
+            Number types to solve in, with pixels left that need more. None leaves no pixel: each is
+            solved by the solver that is right for all.
+        workspace : Workspace
+            Memory for the solver. The results may lie in it.
 
         Returns
         -------
@@ -58,20 +78,20 @@ class BatchSolver:
         left : Tensor
             (k,) pixels that were left.
         """
-        samples, problem, finite = self._read(batch)
+        samples, problem, finite = self.read(batch, precision or DOUBLE, workspace)
         wanted = set(self.plan.outputs)
-        solve = least_squares.solve_carefully if careful else least_squares.solve
+        solve = least_squares.solve if precision else least_squares.solve_carefully
         solution = solve(
             problem,
             residual=bool(wanted & NEEDS_RESIDUAL),
             fitted=bool(wanted & NEEDS_FITTED),
             max_bytes=max_bytes,
         )
-        status = self._judge(samples, solution, problem.p)
+        status, rank = self._judge(samples, solution, problem.p)
         results = {
             "coef": solution.coef,
             "nobs": problem.nobs,
-            "rank": solution.rank,
+            "rank": rank,
             "status": status,
         }
         no_answer = torch.isnan(solution.coef[0])
@@ -86,7 +106,9 @@ class BatchSolver:
         left = solution.left.nonzero()[:, 0]
         return {name: results[name] for name in self.plan.outputs}, left
 
-    def _read(self, batch: dict[str, Tensor]) -> tuple[Weighed, Problem, Tensor]:
+    def read(
+        self, batch: dict[str, Tensor], precision: Precision, workspace: Workspace
+    ) -> tuple[Weighed, Problem, Tensor]:
         """Return the samples, the problem, and which rows of the design are finite."""
         y = batch["y"]
         if "masked" in batch:
@@ -99,7 +121,7 @@ class BatchSolver:
             usable = None if plain else (self.shared.root_weights > 0)[:, None]
         else:
             finite = usable = torch.isfinite(batch["rows"]).all(1)
-            design = torch.where(finite[:, None], batch["rows"].to(torch.float64), 0.0)
+            design = torch.where(finite[:, None], batch["rows"].to(precision.samples), 0.0)
         weights = batch["weights"].to(torch.float64) if "weights" in batch else None
         samples = weigh(
             y,
@@ -107,6 +129,8 @@ class BatchSolver:
             usable=usable,
             valid=batch.get("valid"),
             weights=weights,
+            dtype=precision.samples,
+            workspace=workspace,
         )
         problem = Problem(
             samples.y,
@@ -116,13 +140,15 @@ class BatchSolver:
             flags=weights is None,
             design=design,
             rcond=self.plan.rcond,
+            precision=precision,
+            workspace=workspace,
         )
         return samples, problem, finite
 
-    def _judge(self, samples: Weighed, solution: Solution, p: int) -> Tensor:
-        """Return the status of each pixel, (b,), and set coefficients without an answer to NaN."""
+    def _judge(self, samples: Weighed, solution: Solution, p: int) -> tuple[Tensor, Tensor]:
+        """Return the status and rank of each pixel, (b,); without an answer, coef becomes NaN."""
         coef, rank, nobs = solution.coef, solution.rank, samples.nobs
-        failed = samples.broken | ~torch.isfinite(coef).all(0)
+        failed = samples.broken | ((coef * 0.0).sum(0) != 0)  # not finite: NaN
         if self.broken:
             failed = torch.ones_like(failed)
         # From the weakest fact to the strongest
@@ -133,6 +159,6 @@ class BatchSolver:
         blank = (status != STATUS["solved"]) & (status != STATUS["rank_deficient"])
         if not self.plan.keep_short:
             blank = status != STATUS["solved"]
-        coef.masked_fill_(blank, torch.nan)
-        rank.masked_fill_(failed, 0)
-        return status
+        if blank.any():
+            coef.masked_fill_(blank, torch.nan)
+        return status, rank.masked_fill(failed, 0)

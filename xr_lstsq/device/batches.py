@@ -11,6 +11,7 @@ from typing import TypeVar
 import torch
 
 from xr_lstsq.device.lease import Lease
+from xr_lstsq.device.scratch import Scratch
 from xr_lstsq.errors import DeviceError
 
 __all__ = ["in_batches"]
@@ -19,19 +20,19 @@ T = TypeVar("T")
 
 
 def in_batches(
-    work: Callable[[slice, int], T],
+    work: Callable[[slice, Scratch], T],
     b: int,
     pixel_bytes: int,
     max_bytes: int | None,
     held: Lease,
 ) -> list[T]:
-    """Call ``work(pixels, bytes)`` until all pixels are done, side by side where there are cores.
+    """Call ``work(pixels, scratch)`` until all pixels are done, side by side where there are cores.
 
     Parameters
     ----------
     work : callable
-        Solves a slice of the pixels within so many bytes. It may run again for pixels for which
-        memory ran out.
+        Solves a slice of the pixels in the memory of its worker. It may run again for pixels for
+        which memory ran out.
     b : int
         Number of pixels.
     pixel_bytes : int
@@ -65,12 +66,13 @@ def in_batches(
     def drain() -> list[T]:
         results: list[T] = []
         try:
-            while (here := queue.take()) is not None:
-                done = _fits(work, here, allowed, held)
-                if done is None:
-                    queue.put_back(here)
-                else:
-                    results += done
+            with held.scratch(allowed) as scratch:
+                while (here := queue.take()) is not None:
+                    done = _fits(work, here, scratch, held)
+                    if done is None:
+                        queue.put_back(here)
+                    else:
+                        results += done
         except BaseException:
             queue.clear()  # the others stop too, after the batch that they are at
             raise
@@ -116,12 +118,12 @@ class _Queue:
 
 
 def _fits(
-    work: Callable[[slice, int], T], here: slice, allowed: int, held: Lease
+    work: Callable[[slice, Scratch], T], here: slice, scratch: Scratch, held: Lease
 ) -> tuple[T] | None:
     """Do the work on a slice and return its result; None when memory ran out."""
     try:
-        with held.batch():
-            return (work(here, allowed),)
+        with held.batch(), scratch.batch():
+            return (work(here, scratch),)
     except (RuntimeError, MemoryError) as error:
         if not _is_out_of_memory(error):
             raise

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
+from xr_lstsq.device.scratch import Scratch
 from xr_lstsq.errors import DeviceError
 
-__all__ = ["Lease", "check_name", "lease", "resolve"]
+__all__ = ["Lease", "check_name", "lease", "resolve", "slow_in_float64"]
 
 CPU_BATCH_BYTES = 48 * 2**20
 """Working memory of a batch on a CPU: larger falls out of the cache, smaller pays per call."""
+IDLE_BYTES = 2**28
+"""Working memory that a process keeps between blocks, which costs less than to ask for it anew."""
+OVERLAPPED = 2
+"""Batches in flight on a GPU."""
+SLOW = 4.0
+"""How many times longer float64 takes than float32 where it is called slow."""
 FREE_SHARE = 0.5
 """Share of a GPU's free memory that a block may take when `max_bytes` is not given."""
 
@@ -60,7 +69,8 @@ def resolve(device: str) -> torch.device:
 class Lease:
     """The use of one device by the blocks of this process.
 
-    A GPU is used by one block at a time, one batch at a time. On a CPU any number of blocks may be
+    A GPU is used by one block at a time, two batches at a time: one is copied while the other is
+    solved. On a CPU any number of blocks may be
     in flight, as many as the caller has threads. Each cuts its pixels into batches, each batch
     runs on one core (small tensors leave torch's own threads little to share), and all batches of
     all blocks together never take more than the cores.
@@ -72,7 +82,8 @@ class Lease:
         self.turn = threading.Condition()
         self.active = 0
         self.busy = 0
-        self.cores = _cores() if device.type == "cpu" else 1
+        self.idle: list[Scratch] = []
+        self.cores = _cores() if device.type == "cpu" else OVERLAPPED
 
     def workers(self) -> int:
         """Return how many batches of one block may run side by side."""
@@ -86,7 +97,22 @@ class Lease:
             side_by_side = max(1, self.active) * self.workers()
             return min(CPU_BATCH_BYTES, max_bytes // side_by_side)
         free, _ = torch.cuda.mem_get_info(self.device)
-        return int(free * FREE_SHARE) if max_bytes is None else max_bytes
+        whole = int(free * FREE_SHARE) if max_bytes is None else max_bytes
+        return whole // OVERLAPPED
+
+    @contextmanager
+    def scratch(self, nbytes: int) -> Iterator[Scratch]:
+        """Lend a worker memory that others have used before, or new one."""
+        with self.turn:
+            fitting = [one for one in self.idle if one.nbytes == nbytes]
+            if fitting:
+                self.idle.remove(fitting[0])
+        scratch = fitting[0] if fitting else Scratch(self.device, nbytes)
+        yield scratch
+        # After an error it is not taken back: a traceback may still hold on to it
+        if self.device.type == "cpu":
+            with self.turn:
+                self.idle = [scratch, *self.idle][: max(1, IDLE_BYTES // nbytes)]
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -118,7 +144,7 @@ def lease(device: torch.device) -> Iterator[Lease]:
     with _LEASES_LOCK:
         held = _LEASES.setdefault(name, Lease(device))
     if device.type == "cuda":
-        with held.block:
+        with held.block, _full_float32():
             yield held
         return
     with held.turn:
@@ -129,6 +155,35 @@ def lease(device: torch.device) -> Iterator[Lease]:
         with held.turn:
             held.active -= 1
             held.turn.notify_all()
+
+
+@contextmanager
+def _full_float32() -> Iterator[None]:
+    """Keep products of float32 from being rounded to fewer digits, as a caller may have allowed."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@functools.cache
+def slow_in_float64(device: torch.device) -> bool:
+    """Tell, by a measurement, whether float64 is so slow that float32 with refinement is faster."""
+    if device.type == "cpu":
+        return False
+    spent = {}
+    for dtype in (torch.float32, torch.float64):
+        matrix = torch.ones(1024, 1024, dtype=dtype, device=device)
+        matrix @ matrix  # the library's own start
+        torch.cuda.synchronize(device)
+        start = time.perf_counter()
+        for _ in range(10):
+            matrix @ matrix
+        torch.cuda.synchronize(device)
+        spent[dtype] = time.perf_counter() - start
+    return spent[torch.float64] > SLOW * spent[torch.float32]
 
 
 def _cores() -> int:

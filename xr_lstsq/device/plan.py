@@ -1,11 +1,17 @@
-"""What a block needs to know beside its arrays."""
+"""What a block needs to know beside its arrays, and what follows from it for its pixels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Plan"]
+import torch
+
+from xr_lstsq.device.lease import slow_in_float64
+from xr_lstsq.solvers.precision import DOUBLE, MIXED, SINGLE, Precision
+from xr_lstsq.solvers.shared import Shared
+
+__all__ = ["Plan", "bytes_of_a_pixel", "stages"]
 
 
 @dataclass(frozen=True)
@@ -47,3 +53,42 @@ class Plan:
     dtype: str = "float64"
     device: str = "auto"
     max_bytes: int | None = None
+
+
+def stages(dtype: str, shared: Shared | None, device: torch.device) -> tuple[Precision | None, ...]:
+    """Return in which precisions pixels are solved, in turn: each takes what the one before left.
+
+    Parameters
+    ----------
+    dtype : str
+        Dtype of the answer.
+    shared : Shared or None
+        The design, unless each pixel has its own.
+    device : torch.device
+        Where.
+
+    Returns
+    -------
+    tuple of Precision or None
+        The cheapest that does for most pixels, then float64, then, as None, the solver that leaves
+        no pixel.
+    """
+    first: tuple[Precision, ...] = ()
+    if shared is None or (shared.single and shared.tau < 1):
+        if dtype == "float32":
+            first = (SINGLE,)
+        elif shared is not None and slow_in_float64(device):
+            first = (MIXED,)
+    return (*first, DOUBLE, None)
+
+
+def bytes_of_a_pixel(n: int, p: int, precision: Precision | None, *, own: bool) -> int:
+    """Return about how much working memory a pixel takes on its way through the solver.
+
+    Copies of its samples, of coefficients, a packed system, and its design if it has its own. The
+    system of a wide design (n <= p) is that of its gaps, which are few beside n.
+    """
+    samples, coefficients, design = 6 * n, 4 * p, 2 * n * p if own else 0
+    system = n * n // 8 if n <= p else p * (p + 1) // 2
+    size = (precision or DOUBLE).samples.itemsize
+    return size * (samples + coefficients + system + design)

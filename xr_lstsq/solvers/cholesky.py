@@ -54,15 +54,20 @@ def factorise(packed: Tensor, s: int) -> Tensor:
 
 
 def solve(factor: Tensor, rhs: Tensor) -> Tensor:
-    """Overwrite `rhs` with the solution of S x = rhs and return it.
+    """Solve S x = rhs: in place, and returned, where both have one dtype.
 
     Parameters
     ----------
     factor : Tensor
         (s(s+1)/2, b) from `factorise`.
     rhs : Tensor
-        (s, b), or (s, m, b) for m right sides a pixel.
+        (s, b), or (s, m, b) for m right sides a pixel. Where its dtype is wider, the solution has
+        the digits of the factor and the range of `rhs`.
     """
+    if rhs.dtype != factor.dtype:
+        exponent = _exponent(rhs)
+        narrow = solve(factor, _narrowed(rhs, exponent, factor.dtype))
+        return torch.ldexp(narrow.to(rhs.dtype), exponent)
     s = rhs.shape[0]
     columns = (factor[:, None] if rhs.ndim == 3 else factor).split(list(range(s, 0, -1)))
     inverses, below = [c[0] for c in columns], [c[1:] for c in columns]
@@ -76,6 +81,16 @@ def solve(factor: Tensor, rhs: Tensor) -> Tensor:
             rows[k].sub_((below[k] * rest[k]).sum(0))
         rows[k].mul_(inverses[k])
     return rhs
+
+
+def _exponent(rhs: Tensor) -> Tensor:
+    """Return the power of two near the largest entry of each right side."""
+    return torch.frexp(rhs.abs().amax(0)).exponent
+
+
+def _narrowed(rhs: Tensor, exponent: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return right sides over 2^exponent in a dtype of less range."""
+    return torch.ldexp(rhs, -exponent).to(dtype)
 
 
 def start_vector(factor: Tensor, s: int) -> Tensor:
@@ -105,14 +120,25 @@ def smallest_eigenvalue(factor: Tensor, u: Tensor) -> Tensor:
     return size.div_(v.square().sum(0)).sqrt_()
 
 
-def solve_and_judge(factor: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
+def solve_and_judge(factor: Tensor, rhs: Tensor, both: Tensor) -> tuple[Tensor, Tensor]:
     """Return the solution of S x = rhs and the estimate of the smallest eigenvalue of S.
 
     The first step of the iteration shares its passes over the factor with the solution.
+
+    Parameters
+    ----------
+    factor : Tensor
+        (s(s+1)/2, b) from `factorise`.
+    rhs : Tensor
+        (s, b) right sides; of a wider dtype as in `solve`.
+    both : Tensor
+        (s, 2, b) memory in the dtype of `factor`; the solution may lie in it.
     """
-    s, b = rhs.shape
-    both = rhs.new_empty(s, 2, b)
-    both[:, 0] = rhs
-    both[:, 1] = start_vector(factor, s)
+    wider = rhs.dtype != factor.dtype
+    exponent = _exponent(rhs) if wider else None
+    both[:, 0] = rhs if exponent is None else _narrowed(rhs, exponent, factor.dtype)
+    both[:, 1] = start_vector(factor, rhs.shape[0])
     solve(factor, both)
-    return both[:, 0], smallest_eigenvalue(factor, both[:, 1])
+    smallest = smallest_eigenvalue(factor, both[:, 1])
+    z = both[:, 0]
+    return (z if exponent is None else torch.ldexp(z.to(rhs.dtype), exponent)), smallest

@@ -6,10 +6,11 @@ digits to be right in, and rounding of the large numbers that cancel in them wou
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from xr_lstsq.solvers.lane import Begun
-from xr_lstsq.solvers.shared import Shared
+from xr_lstsq.solvers.problem import Problem
 
 __all__ = ["refined"]
 
@@ -20,14 +21,14 @@ CLOSE_FIT = 1e-4
 
 
 def refined(
-    design: Shared, begun: Begun, keep: Tensor, y: Tensor, weights: Tensor, total: Tensor
+    problem: Problem, begun: Begun, keep: Tensor, y: Tensor, weights: Tensor, total: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return coefficients (p, b) and basis coefficients z (r, b), refined where it matters.
 
     Parameters
     ----------
-    design : Shared
-        The design.
+    problem : Problem
+        The problem.
     begun : Begun
         What the lane found; its z is changed in place.
     keep : Tensor
@@ -40,14 +41,23 @@ def refined(
     Notes
     -----
     The residual and the coefficients are sums of large numbers that cancel, so both are formed from
-    products without rounding (see `shared.Split`).
+    products without rounding (see `shared.Split`). In float32 nothing is refined: the samples
+    themselves have no more digits.
     """
-    z, system = begun.z, begun.system
+    design, z = problem.shared_samples, begun.z
+    for _ in range(problem.precision.steps):
+        residual = weights * (y - design.basis.whole @ z)
+        z += begun.system.solve(residual)
+    to_coef = design.to_coef.whole
+    coef = problem.workspace.empty(problem.p, z.shape[1], dtype=z.dtype)
+    torch.mm(to_coef, z, out=coef)
+    if z.dtype != torch.float64:
+        return coef, z
     close = total - (z * begun.projected).sum(0) < CLOSE_FIT * total
     at = (keep & (close | (begun.smallest <= REFINE_BELOW))).nonzero()[:, 0]
-    coef = design.to_coef.whole @ z
     if not at.numel():
         return coef, z
+    system = begun.system
     if at.numel() == z.shape[1]:
         some, left, weights_at = z, y, weights
     else:
@@ -56,6 +66,6 @@ def refined(
     fit, rest = design.basis.product(some)
     step = system.solve(weights_at * ((left - fit) - rest))
     exact, rest = design.to_coef.product(some)
-    coef[:, at] = exact + (rest + design.to_coef.whole @ step)
+    coef[:, at] = exact + (rest + to_coef @ step)
     z[:, at] = some + step
     return coef, z

@@ -30,6 +30,10 @@ MOST_WIDE, REFINE_WIDE = 1e4, 1e2
 """Condition of A A' up to which a design of full row rank is inverted, and refined from."""
 SAFE_WIDE = 1e-4
 """The largest tau at which any choice of rows is a factor of 100 sqrt(p) away from a lower rank."""
+DIGITS_SINGLE = 15
+"""Digits before or after the point of a design's largest numbers up to which float32 holds it."""
+MOST_SINGLE = 1e4
+"""Condition of the unit-norm columns of a design from which float32 has too few digits."""
 LOST_TO_WEIGHTS = 1e-14
 """Relative error of Q, in rows that weigh little beside others, past which Q is not used."""
 
@@ -79,6 +83,7 @@ class Factor:
     to_fit: Float
     root_weights: Float
     tau: float
+    single: bool
     wide: WideFactor | None
     negative: bool
 
@@ -112,12 +117,9 @@ def factorise(design: Any, weights: Any = None, rcond: float | None = None) -> F
     n, p = given.shape
     finite: NDArray[np.bool_] = np.asarray(np.isfinite(given).all(axis=1))
     plain: Float = np.where(finite[:, None], given, 0)
-    weight: Float = finite.astype(np.float64)
-    negative = False
-    if weights is not None:
-        shared: Float = np.asarray(weights, dtype=np.float64)
-        negative = bool((shared < 0).any())
-        weight = np.where(finite & np.isfinite(shared) & (shared > 0), shared, 0)
+    shared: Float = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    negative = bool((shared < 0).any())
+    weight: Float = np.where(finite & np.isfinite(shared) & (shared > 0), shared, 0)
     # Powers of two out of the way first, so that nothing can overflow: of the largest weight (an
     # even one, for the root) and of the largest entry of each column.
     unit = 2 * _exponent(weight.max(initial=0) ** 0.5)
@@ -129,7 +131,7 @@ def factorise(design: Any, weights: Any = None, rcond: float | None = None) -> F
     reflectors, upper, order = _pivoted_qr(scaled[sort])
     sizes = np.sqrt((scaled.hi * scaled.hi).sum(axis=0))[order]
     cutoff = EPS * max(n, p) if rcond is None else rcond
-    rank, tau = _rank_and_tau(upper.hi / np.where(sizes > 0, sizes, 1), cutoff)
+    rank, tau, condition = _rank_and_tau(upper.hi / np.where(sizes > 0, sizes, 1), cutoff)
     positive = root.hi[root.hi > 0]
     if positive.size and extended.EPS * positive.max() > LOST_TO_WEIGHTS * positive.min():
         tau = 1.0  # only reflectors applied to y keep the light rows' digits
@@ -151,18 +153,26 @@ def factorise(design: Any, weights: Any = None, rcond: float | None = None) -> F
     # The largest weight was divided by 2^unit: z grows by 2^(unit/2), B+ shrinks by as much
     to_coef = _shift(to_coef, -(unit // 2))
     root_weights = np.ldexp(root.hi, unit // 2)
+    rows, to_fit = plain * root_weights[:, None], np.ldexp(to_fit, -(unit // 2))
     return Factor(
         plain=plain,
-        rows=plain * root_weights[:, None],
+        rows=rows,
         finite=finite,
         basis=_halve(basis),
         to_coef=_halve(to_coef),
-        to_fit=np.ldexp(to_fit, -(unit // 2)),
+        to_fit=to_fit,
         root_weights=root_weights,
         tau=tau,
+        single=condition < MOST_SINGLE and _in_range(rows, to_coef.hi, to_fit),
         wide=_wide(root_weights, plain, basis, to_coef, tau),
         negative=negative,
     )
+
+
+def _in_range(*matrices: Float) -> bool:
+    """Tell whether float32 has room for matrices, and for products with them."""
+    sizes = np.hstack([np.abs(matrix).max(axis=0, initial=0) for matrix in matrices])
+    return bool((np.abs(np.log10(sizes[sizes > 0])) < DIGITS_SINGLE).all())
 
 
 def _wide(
@@ -211,19 +221,19 @@ def _by_size(matrix: Extended) -> Order:
     return np.argsort(-np.abs(matrix.hi).max(axis=1, initial=0), kind="stable")
 
 
-def _rank_and_tau(upper: Float, cutoff: float) -> tuple[int, float]:
-    """Return the rank of a pivoted triangle of unit columns, and the safe eigenvalue."""
+def _rank_and_tau(upper: Float, cutoff: float) -> tuple[int, float, float]:
+    """Return of a pivoted triangle of unit columns its rank, safe eigenvalue and condition."""
     steps, p = upper.shape
     values = np.linalg.svd(upper, compute_uv=False)
     if not values.size or values[0] == 0:
-        return 0, 1.0
+        return 0, 1.0, 1.0
     rank = int((values > cutoff * values[0]).sum())
     smallest = values[rank - 1] / values[0]
     # Singular values past the rank lie below float64 rounding; the norm of the triangle that is
     # left, in extended precision, is the honest bound for them.
     left = np.linalg.norm(upper[rank:, rank:]) / values[0] if rank < min(steps, p) else 0.0
     tau = max(SAFE_EIGENVALUE, p * (cutoff / smallest) ** 2, p * (left / (EPS * p)) ** 2)
-    return rank, float(tau)
+    return rank, float(tau), float(1 / smallest)
 
 
 def _pivoted_qr(matrix: Extended) -> tuple[list[Extended], Extended, Order]:

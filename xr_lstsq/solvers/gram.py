@@ -9,6 +9,7 @@ from torch import Tensor
 
 from xr_lstsq.solvers import cholesky
 from xr_lstsq.solvers.lane import Begun
+from xr_lstsq.solvers.problem import Problem
 from xr_lstsq.solvers.shared import Shared
 
 __all__ = ["Complete", "Gram"]
@@ -26,11 +27,15 @@ class Gram:
     factor: Tensor
 
     @classmethod
-    def begin(cls, design: Shared, weights: Tensor, weighted: Tensor) -> Begun:
+    def begin(cls, problem: Problem, weights: Tensor, weighted: Tensor) -> Begun:
         """Factorise and solve for (n, b) weights, of which the largest of a pixel is about 1."""
-        factor = cholesky.factorise(_packed(design, weights), design.basis.whole.shape[1])
-        projected = design.basis.whole.T @ weighted
-        z, smallest = cholesky.solve_and_judge(factor, projected)
+        design, workspace = problem.shared_samples, problem.workspace
+        r, b = design.basis.whole.shape[1], weights.shape[1]
+        out = workspace.empty(r * (r + 1) // 2, b, dtype=problem.precision.systems)
+        factor = cholesky.factorise(_packed(problem.shared_systems, weights.to(out.dtype), out), r)
+        projected = problem.project(weighted)
+        both = workspace.empty(r, 2, b, dtype=out.dtype)
+        z, smallest = cholesky.solve_and_judge(factor, projected, both)
         return Begun(cls(design, factor), z, projected, smallest)
 
     def solve(self, weighted: Tensor) -> Tensor:
@@ -49,10 +54,12 @@ class Complete:
     design: Shared
 
     @classmethod
-    def begin(cls, design: Shared, y: Tensor) -> Begun:
+    def begin(cls, problem: Problem, flags: Tensor, y: Tensor) -> Begun:
         """Solve for samples (n, b)."""
-        z = design.basis.whole.T @ y
-        return Begun(cls(design), z, z, y.new_ones(y.shape[1]))
+        del flags
+        design = problem.shared_samples
+        z = problem.project(y)
+        return Begun(cls(design), z, z, torch.ones_like(y[0]))
 
     def solve(self, y: Tensor) -> Tensor:
         """Return z (r, b) for samples (n, b)."""
@@ -64,14 +71,13 @@ class Complete:
         return self
 
 
-def _packed(design: Shared, weights: Tensor) -> Tensor:
-    """Return all S of a batch, (r(r+1)/2, b) packed, column by column where Q is too large."""
+def _packed(design: Shared, weights: Tensor, out: Tensor) -> Tensor:
+    """Write all S of a batch, (r(r+1)/2, b) packed, column by column where Q is too large."""
     if design.products.numel():
-        return design.products @ weights
+        return torch.mm(design.products, weights, out=out)
     basis = design.basis.whole
     r = basis.shape[1]
-    packed = weights.new_empty(r * (r + 1) // 2, weights.shape[1])
     for k in range(r):
         products = basis[:, k:] * basis[:, k : k + 1]
-        torch.mm(products.T, weights, out=packed[cholesky.column(r, k)])
-    return packed
+        torch.mm(products.T, weights, out=out[cholesky.column(r, k)])
+    return out

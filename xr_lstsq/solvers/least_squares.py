@@ -31,6 +31,8 @@ MAJORITY = 0.9
 """Share of a batch from which its lane runs on all pixels: cheaper than to pick those apart."""
 COPIES = 16
 """Copies of a pixel's design that the rank-revealing lane holds at its peak, as measured."""
+LARGEST_SQUARE = 1e30
+"""Sum of squares, and one over it, up to which float32 can hold what is made of the samples."""
 FEW = 0.2
 """Share of a batch below which pixels for the rank-revealing lane are left to be collected."""
 
@@ -65,7 +67,8 @@ def choose(problem: Problem) -> Tensor:
         lanes = torch.where(missing <= design.most_missing, Lane.MISSING, Lane.GRAM)
         few = design.basis.whole.shape[1]
         if design.wide is not None:
-            lanes = torch.full_like(lanes, Lane.WIDE)
+            bad = design.wide.refine and problem.precision.samples == torch.float32
+            lanes = torch.full_like(lanes, Lane.MINIMUM_NORM if bad else Lane.WIDE)
             few = design.usable // 2  # where the valid rows are the smaller of the two systems
         if design.row_products.numel():
             lanes = torch.where(nobs <= few, Lane.VALID_ROWS, lanes)
@@ -80,7 +83,7 @@ def solve(
     fitted: bool = False,
     max_bytes: int = 2**27,
 ) -> Solution:
-    """Solve a batch of pixels.
+    """Solve a batch of pixels in the precision of the problem.
 
     Parameters
     ----------
@@ -95,54 +98,70 @@ def solve(
     Returns
     -------
     Solution
-        Coefficients equal to dropping each pixel's missing rows and solving in float64, but for the
-        pixels that are True in ``left``. They are few, and wait for `solve_carefully`: those of
-        many batches together cost hardly more than those of one.
+        Coefficients equal to dropping each pixel's missing rows and solving in float64 (see
+        `precision` for how nearly), but for the pixels that are True in ``left``. They are few, and
+        wait for float64 or, in float64, for `solve_carefully`: those of many batches together cost
+        hardly more than those of one. The solution lies in the problem's workspace.
     """
-    b = problem.y.shape[1]
-    solution = _blank(problem, residual=residual, fitted=fitted)
+    b, fit = problem.y.shape[1], residual or fitted
     lanes = choose(problem)
     counts = torch.bincount(lanes, minlength=len(Lane)).tolist()
-    left = solution.left
-    left |= lanes == Lane.MINIMUM_NORM
-    # The largest lane first: where it runs on the whole batch, it writes over all of it
-    for lane in sorted(_LANES, key=counts.__getitem__, reverse=True):
-        if not counts[lane]:
-            break
+    left = (lanes == Lane.MINIMUM_NORM) | _out_of_range(problem)
+    # The largest lane first: where it runs on the whole batch, its answers are the start
+    order = sorted((lane for lane in _LANES if counts[lane]), key=lambda lane: -counts[lane])
+    solution = None
+    for lane in order:
         mine, solve_lane = lanes == lane, _LANES[lane]
         if counts[lane] >= MAJORITY * b:
-            kept = solve_lane(problem, residual or fitted)
+            kept = solve_lane(problem, fit)
             keep = kept.keep & mine
-            _write_all(problem, solution, kept, keep)
             left |= mine & ~keep
-        else:
-            pixels = mine.nonzero()[:, 0]
-            part = problem.take(pixels)
-            kept = solve_lane(part, residual or fitted)
-            _write(part, solution, kept, pixels)
-            left[pixels] = ~kept.keep
-    rest = left.nonzero()[:, 0]
-    if rest.numel() >= FEW * b:
-        _solve_rest(problem, solution, rest, max_bytes)
+            solution = _all_of(problem, kept, keep & ~left, left, residual, fitted)
+            continue
+        if solution is None:
+            solution = _blank(problem, left, residual=residual, fitted=fitted)
+        pixels = mine.nonzero()[:, 0]
+        part = problem.take(pixels)
+        kept = solve_lane(part, fit)
+        left[pixels] |= ~kept.keep
+        _write(part, solution, kept, pixels)
+    if solution is None:
+        solution = _blank(problem, left, residual=residual, fitted=fitted)
+    if problem.precision.last:
+        rest = left.nonzero()[:, 0]
+        if rest.numel() >= FEW * b:
+            _solve_rest(problem, solution, rest, max_bytes)
+    else:
+        left |= (solution.coef * 0.0).sum(0) != 0  # not finite: NaN
     return solution
+
+
+def _out_of_range(problem: Problem) -> Tensor:
+    """Return the pixels, (b,) bool, whose samples float32 cannot square or square to nothing."""
+    if problem.precision.samples == torch.float64:
+        return torch.zeros_like(problem.nobs, dtype=torch.bool)
+    square = problem.square
+    in_range = (square > 1 / LARGEST_SQUARE) & (square < LARGEST_SQUARE)
+    return (problem.nobs > 0) & ~in_range
 
 
 def solve_carefully(
     problem: Problem, *, residual: bool = False, fitted: bool = False, max_bytes: int = 2**27
 ) -> Solution:
     """Solve a batch by the rank-revealing lane alone; arguments as those of `solve`."""
-    solution = _blank(problem, residual=residual, fitted=fitted)
+    left = torch.zeros_like(problem.nobs, dtype=torch.bool)
+    solution = _blank(problem, left, residual=residual, fitted=fitted)
     _solve_rest(problem, solution, (problem.nobs > 0).nonzero()[:, 0], max_bytes)
     return solution
 
 
-def _blank(problem: Problem, *, residual: bool, fitted: bool) -> Solution:
+def _blank(problem: Problem, left: Tensor, *, residual: bool, fitted: bool) -> Solution:
     """Return a solution to be filled in."""
     n, b = problem.y.shape
     return Solution(
         coef=problem.y.new_zeros(problem.p, b),
         rank=torch.zeros_like(problem.nobs),
-        left=torch.zeros_like(problem.nobs, dtype=torch.bool),
+        left=left,
         residual=problem.y.new_zeros(n, b) if residual else None,
         fitted=problem.y.new_full((n, b), torch.nan) if fitted else None,
     )
@@ -160,14 +179,19 @@ def _solve_rest(problem: Problem, solution: Solution, rest: Tensor, max_bytes: i
     solution.left[rest] = False
 
 
-def _write_all(problem: Problem, solution: Solution, kept: Kept, keep: Tensor) -> None:
-    """Put the answers of a lane that ran on the whole batch where it keeps them."""
-    solution.coef.copy_(kept.coef.masked_fill_(~keep, 0.0))
-    solution.rank.copy_(torch.where(keep, kept.rank, 0))
-    if solution.fitted is not None:
-        solution.fitted.copy_(torch.where(keep, kept.given_fit(), torch.nan))
-    if solution.residual is not None:
-        solution.residual.copy_(torch.where(keep, kept.residual(problem), 0.0))
+def _all_of(
+    problem: Problem, kept: Kept, keep: Tensor, left: Tensor, residual: bool, fitted: bool
+) -> Solution:
+    """Return the solution of a batch by the answers of a lane that ran on all of it."""
+    rank, coef = kept.rank, kept.coef
+    fit = kept.given_fit() if fitted else None
+    rest = kept.residual(problem) if residual else None
+    if not keep.all():
+        drop = ~keep
+        coef, rank = coef.masked_fill_(drop, 0.0), rank.masked_fill(drop, 0)
+        fit = None if fit is None else fit.masked_fill(drop, torch.nan)
+        rest = None if rest is None else rest.masked_fill_(drop, 0.0)
+    return Solution(coef, rank, left, rest, fit)
 
 
 def _write(problem: Problem, solution: Solution, kept: Kept, pixels: Tensor) -> None:
@@ -186,37 +210,32 @@ def _in_basis(
     """Make a lane out of a way to find z = argmin ||W^(1/2) (Q z - y)|| from W and Wy."""
 
     def run(problem: Problem, fit: bool) -> Kept:
-        design = problem.shared
         weights = problem.normalised_weights()
         y = problem.scaled_samples()
         weighted = y if problem.flags else weights * y
         begun = begin(problem, weights, weighted)
-        keep = begun.smallest > design.tau  # not where it is NaN
-        plain = problem.flags and design.plain_weights
+        # Not where it is NaN
+        keep = begun.smallest > max(problem.shared.tau, problem.precision.trusted)
+        plain = problem.flags and problem.shared.plain_weights
         total = problem.square if plain else (weighted * y).sum(0)
-        coef, z = refined(design, begun, keep, y, weights, total)
+        coef, z = refined(problem, begun, keep, y, weights, total)
         rank = torch.full_like(problem.nobs, z.shape[0])
-        return Kept(coef, rank, keep, design.to_fit @ z if fit else None)
+        return Kept(coef, rank, keep, problem.shared_samples.to_fit @ z if fit else None)
 
     return run
 
 
 def _interpolated(problem: Problem, fit: bool) -> Kept:
     """Solve pixels of a design of full row rank."""
-    design = problem.shared
-    assert design.wide is not None
-    y = problem.scaled_samples()
-    coef = interpolate(design, design.wide, y, problem.weights, problem.missing)
+    coef = interpolate(problem)
     keep = torch.ones_like(problem.nobs, dtype=torch.bool)
-    return Kept(coef, problem.nobs, keep, design.plain @ coef if fit else None)
+    return Kept(coef, problem.nobs, keep, problem.shared_samples.plain @ coef if fit else None)
 
 
 def _from_valid_rows(problem: Problem, fit: bool) -> Kept:
     """Solve pixels with no more samples than the rank of the design."""
-    design = problem.shared
-    y = problem.scaled_samples()
-    coef, keep = interpolate_valid(design, y, problem.weights, problem.nobs, problem.cutoffs())
-    return Kept(coef, problem.nobs, keep, design.plain @ coef if fit else None)
+    coef, keep = interpolate_valid(problem)
+    return Kept(coef, problem.nobs, keep, problem.shared_samples.plain @ coef if fit else None)
 
 
 def _minimum_norm(problem: Problem, fit: bool) -> Kept:
@@ -243,13 +262,9 @@ def _minimum_norm(problem: Problem, fit: bool) -> Kept:
 
 
 _LANES: dict[Lane, Callable[[Problem, bool], Kept]] = {
-    Lane.COMPLETE: _in_basis(lambda problem, _, y: Complete.begin(problem.shared, y)),
-    Lane.MISSING: _in_basis(
-        lambda problem, flags, y: MissingSystem.begin(problem.shared, flags, problem.missing, y)
-    ),
-    Lane.GRAM: _in_basis(
-        lambda problem, weights, weighted: Gram.begin(problem.shared, weights, weighted)
-    ),
+    Lane.COMPLETE: _in_basis(Complete.begin),
+    Lane.MISSING: _in_basis(MissingSystem.begin),
+    Lane.GRAM: _in_basis(Gram.begin),
     Lane.WIDE: _interpolated,
     Lane.VALID_ROWS: _from_valid_rows,
     Lane.OWN_DESIGN: solve_own,

@@ -17,11 +17,12 @@ from torch import Tensor
 
 from xr_lstsq.solvers import cholesky
 from xr_lstsq.solvers.lane import Begun
-from xr_lstsq.solvers.shared import Shared
+from xr_lstsq.solvers.problem import Problem
+from xr_lstsq.solvers.workspace import Workspace
 
 __all__ = ["Gaps", "MissingSystem"]
 
-GROUP = 2048
+GROUP = 4096
 """Pixels that are solved together, padded to the most gaps among them."""
 
 
@@ -35,25 +36,30 @@ class Gaps:
         (k,) int64, the pixels of each group.
     rows : tuple of Tensor
         (m, k) int64, their missing samples in rising order, then n as a filler.
+    workspace : Workspace
+        Memory for systems and answers.
     """
 
     pixels: tuple[Tensor, ...]
     rows: tuple[Tensor, ...]
+    workspace: Workspace
 
     @classmethod
-    def of(cls, flags: Tensor, missing: Tensor) -> Gaps:
+    def of(cls, flags: Tensor, missing: Tensor, workspace: Workspace) -> Gaps:
         """Find the gaps of (n, b) flags, `missing` (b,) int64 of them a pixel."""
         n, b = flags.shape
-        most = int(missing.max()) if b else 0
+        if not b:
+            return cls((), (), workspace)
+        most = int(missing.max())
         pixel, sample = (flags.T == 0).nonzero(as_tuple=True)
-        start = missing.cumsum(0) - missing
-        rows = torch.full((most, b), n, dtype=torch.int64, device=flags.device)
-        place = torch.arange(pixel.numel(), device=flags.device) - start.index_select(0, pixel)
-        rows.view(-1).scatter_(0, place.mul_(b).add_(pixel), sample)
-        groups = tuple(missing.argsort().split(GROUP)) if b else ()
+        # The k-th gap of a pixel stands k places after its first in the list of all gaps
+        place = torch.arange(pixel.numel(), device=flags.device)
+        place.sub_((missing.cumsum(0) - missing).index_select(0, pixel)).mul_(b).add_(pixel)
+        rows = workspace.empty(most, b, dtype=torch.int64).fill_(n)
+        rows.view(-1).scatter_(0, place, sample)
+        groups = tuple(missing.argsort().split(GROUP))
         return cls(
-            groups,
-            tuple(rows[: int(missing[group[-1]])].index_select(1, group) for group in groups),
+            groups, tuple(_take(rows, group, missing, workspace) for group in groups), workspace
         )
 
     def factorise(self, shared: Tensor) -> tuple[Tensor, ...]:
@@ -71,12 +77,14 @@ class Gaps:
         factors = []
         for rows in self.rows:
             size, k = rows.shape
-            packed = shared.new_empty(size * (size + 1) // 2, k)
-            lines = rows * (n + 1)
+            packed = self.workspace.empty(size * (size + 1) // 2, k, dtype=shared.dtype)
+            lines = torch.mul(rows, n + 1, out=self.workspace.empty(size, k, dtype=rows.dtype))
+            at = self.workspace.empty(size, k, dtype=rows.dtype)
             fillers = (rows == n).to(shared.dtype)
             for j in range(size):
                 here = packed[cholesky.column(size, j)]
-                torch.take(bordered, lines[j:] + rows[j], out=here)
+                torch.add(lines[j:], rows[j], out=at[j:])
+                torch.take(bordered, at[j:], out=here)
                 here[0].add_(fillers[j])
             factors.append(cholesky.factorise(packed, size))
         return tuple(factors)
@@ -97,62 +105,77 @@ class Gaps:
         """
         b = rhs.shape[1]
         rhs[-1] = 0
-        filled = torch.zeros_like(rhs)
+        filled = self.workspace.empty(*rhs.shape, dtype=rhs.dtype).zero_()
         for group, rows, factor in zip(self.pixels, self.rows, factors, strict=True):
             if not rows.shape[0]:
                 continue
-            at = rows * b + group
-            values = rhs.take(at)
+            at = torch.mul(rows, b, out=self.workspace.empty(*rows.shape, dtype=rows.dtype))
+            at += group
+            values = self.workspace.empty(*rows.shape, dtype=rhs.dtype)
+            torch.take(rhs, at, out=values)
             if smallest is None:
-                cholesky.solve(factor, values)
+                values = cholesky.solve(factor, values)
             else:
-                values, smallest[group] = cholesky.solve_and_judge(factor, values)
+                size, k = values.shape
+                both = self.workspace.empty(size, 2, k, dtype=factor.dtype)
+                values, smallest[group] = cholesky.solve_and_judge(factor, values, both)
             filled.view(-1).scatter_(0, at.view(-1), values.reshape(-1))
         return filled[:-1]
+
+
+def _take(rows: Tensor, group: Tensor, missing: Tensor, workspace: Workspace) -> Tensor:
+    """Return the missing samples of a group of pixels, of which the last has the most."""
+    size = int(missing[group[-1]])
+    out = workspace.empty(size, group.numel(), dtype=rows.dtype)
+    return torch.index_select(rows[:size], 1, group, out=out)
 
 
 @dataclass(frozen=True)
 class MissingSystem:
     """The factorised systems of a batch of pixels that share a design."""
 
-    design: Shared
-    flags: Tensor
-    missing: Tensor
+    problem: Problem
     gaps: Gaps
     factors: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, design: Shared, flags: Tensor, missing: Tensor) -> MissingSystem:
-        """Factorise for (n, b) flags with `missing` (b,) gaps a pixel.
+    def of(cls, problem: Problem) -> MissingSystem:
+        """Find the gaps of each pixel and factorise their systems.
 
         A row that cannot be used at all is no gap: its row of Q is 0.
         """
+        design, flags = problem.shared_systems, problem.weights
         if design.usable < flags.shape[0]:
             flags = flags.masked_fill(design.root_weights[:, None] == 0, 1.0)
-        gaps = Gaps.of(flags, missing)
-        return cls(design, flags, missing, gaps, gaps.factorise(design.complement))
+        gaps = Gaps.of(flags, problem.missing, problem.workspace)
+        return cls(problem, gaps, gaps.factorise(design.complement))
 
     @classmethod
-    def begin(cls, design: Shared, flags: Tensor, missing: Tensor, y: Tensor) -> Begun:
+    def begin(cls, problem: Problem, flags: Tensor, y: Tensor) -> Begun:
         """Factorise, and solve for samples (n, b)."""
-        system = cls.of(design, flags, missing)
-        projected = design.basis.whole.T @ y
-        smallest = y.new_ones(y.shape[1])
+        del flags
+        system = cls.of(problem)
+        projected = problem.project(y)
+        smallest = torch.ones_like(y[0], dtype=problem.precision.systems)
         return Begun(system, system._fill(projected, smallest), projected, smallest)
+
+    @property
+    def basis(self) -> Tensor:
+        """Q in the dtype of the samples."""
+        return self.problem.shared_samples.basis.whole
 
     def solve(self, y: Tensor) -> Tensor:
         """Return z (r, b) for samples (n, b), 0 at gaps."""
-        return self._fill(self.design.basis.whole.T @ y)
+        return self._fill(self.problem.project(y))
 
     def _fill(self, projected: Tensor, smallest: Tensor | None = None) -> Tensor:
         """Return z (r, b) from Q'y0."""
-        basis = self.design.basis.whole
-        predicted = projected.new_empty(basis.shape[0] + 1, projected.shape[1])
-        torch.mm(basis, projected, out=predicted[:-1])
+        shape = self.basis.shape[0] + 1, projected.shape[1]
+        predicted = self.gaps.workspace.empty(*shape, dtype=self.basis.dtype)
+        torch.mm(self.basis, projected, out=predicted[:-1])
         gaps = self.gaps.solve(self.factors, predicted, smallest)
-        return torch.addmm(projected, basis.T, gaps)
+        return self.problem.project(gaps).add_(projected)
 
     def take(self, pixels: Tensor) -> MissingSystem:
         """Return the systems of some pixels."""
-        flags, missing = self.flags.index_select(1, pixels), self.missing.index_select(0, pixels)
-        return MissingSystem.of(self.design, flags, missing)
+        return MissingSystem.of(self.problem.take(pixels))

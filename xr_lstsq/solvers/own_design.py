@@ -27,8 +27,10 @@ def solve_own(problem: Problem, fit: bool) -> Kept:
     design = problem.design
     assert isinstance(design, Tensor)
     p = design.shape[1]
+    least = torch.finfo(design.dtype).tiny ** 0.4  # whose square has all its digits
     weights = problem.normalised_weights()
     scale = torch.stack([(weights * design[:, j].square()).sum(0) for j in range(p)]).sqrt()
+    in_range = ((scale > least) & (scale < 1 / least)).all(0)
     scale = torch.where(scale > 0, scale, 1.0)
     low, high = cholesky.pack_order(p)
     packed = torch.stack(
@@ -53,11 +55,13 @@ def solve_own(problem: Problem, fit: bool) -> Kept:
 
     rhs = torch.empty(p, problem.y.shape[1], dtype=problem.y.dtype, device=problem.y.device)
     factor = cholesky.factorise(packed, p)
-    coef, smallest = cholesky.solve_and_judge(factor, project(weights * problem.y))
+    both = torch.empty(p, 2, problem.y.shape[1], dtype=problem.y.dtype, device=problem.y.device)
+    coef, smallest = cholesky.solve_and_judge(factor, project(weights * problem.y), both)
     coef = coef / scale
-    keep = smallest > SAFE_EIGENVALUE  # not where it is NaN
+    # not where it is NaN
+    keep = in_range & (smallest > max(SAFE_EIGENVALUE, problem.precision.trusted))
     at = (keep & (smallest <= REFINE_BELOW)).nonzero()[:, 0]
-    if at.numel():
+    if at.numel() and coef.dtype == torch.float64:
         left = weights * (problem.y - evaluate(coef))
         step = cholesky.solve(factor, project(left)) / scale
         coef[:, at] += step.index_select(1, at)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from xr_lstsq.solvers.precision import DOUBLE, Precision
 from xr_lstsq.solvers.shared import Shared
+from xr_lstsq.solvers.workspace import Workspace
 
 __all__ = ["Problem", "Solution", "Weighed", "weigh"]
 
-CACHED_NUMBERS = 2**15
-"""Numbers of which a few arrays stay in a processor's cache together (256 KiB of float64 each)."""
+
+MOST_EXPONENT = 1000
+"""Power of two up to which a float64 can be scaled by a power of two that is one as well."""
 
 
 @dataclass(frozen=True)
@@ -22,13 +25,13 @@ class Weighed:
     Attributes
     ----------
     y : Tensor
-        (n, b) float64, 0 where the weight is 0.
+        (n, b) in the dtype asked for, 0 where the weight is 0.
     weights : Tensor
-        (n, b) float64, 0 at every missing sample.
+        (n, b), 0 at every missing sample; float64, or 0 and 1 in the dtype of `y`.
     nobs : Tensor
         (b,) int64, number of samples with a weight.
     square : Tensor
-        (b,) float64, sum of the squares of `y`.
+        (b,) sum of the squares of `y`; infinite where its dtype cannot hold it.
     broken : Tensor
         (b,) bool, True where a weight was negative or a flag neither 0 nor 1.
     """
@@ -47,6 +50,8 @@ def weigh(
     usable: Tensor | None = None,
     valid: Tensor | None = None,
     weights: Tensor | None = None,
+    dtype: torch.dtype = torch.float64,
+    workspace: Workspace | None = None,
 ) -> Weighed:
     """Turn everything that makes a sample missing into weight zero.
 
@@ -61,51 +66,61 @@ def weigh(
     valid : Tensor, optional
         (n, 1) or (n, b), 1 where a sample counts and 0 where it does not.
     weights : Tensor, optional
-        (n, b) float64; not finite or 0 means missing.
+        (n, 1) or (n, b) float64; not finite or 0 means missing.
+    dtype : torch.dtype
+        Dtype of the samples that are returned.
+    workspace : Workspace, optional
+        Memory for what is returned.
 
     Returns
     -------
     Weighed
         The samples, where missing ones are 0 with weight 0, so that no number that stood in a gap
         (not even NaN or 1e30) can reach an answer.
+
+    Notes
+    -----
+    Flags are floats throughout, which a processor turns over several times faster than bools.
     """
     n, b = y.shape
-    filled, weight = y.new_empty(n, b, dtype=torch.float64), y.new_empty(n, b, dtype=torch.float64)
-    nobs, square = weight.new_zeros(b), weight.new_zeros(b)
+    workspace = Workspace(0, y.device) if workspace is None else workspace
     broken = torch.zeros(b, dtype=torch.bool, device=y.device)
-    # On a CPU by so many rows as stay in cache: memory is read and written once, not once a step
-    rows = max(1, CACHED_NUMBERS // max(1, b)) if y.device.type == "cpu" else n
-    for start in range(0, n, max(1, rows)):
-        here = slice(start, start + rows)
-        part, flags = filled[here], weight[here]
-        part.copy_(y[here])
-        # 0 y is 0 where y is finite and else NaN; in floats, where the processor is quickest
-        torch.mul(part, 0.0, out=flags)
-        flags.add_(1.0).nan_to_num_(0.0, 0.0, 0.0)
-        if weights is None and valid is None and usable is None and not nodata:
-            part.nan_to_num_(0.0, 0.0, 0.0)
-            nobs += flags.sum(0)
-        else:
-            counts = flags > 0
-            for value in nodata:
-                counts &= y[here] != value
-            if usable is not None:
-                counts &= usable[here]
-            if valid is not None:
-                given = valid[here]
-                counts &= given == 1
-                broken |= ((given != 0) & (given != 1)).any(0)
-            if weights is not None:
-                given = weights[here]
-                broken |= (given < 0).any(0)
-                counts &= (given > 0) & (given < torch.inf)
-                flags.copy_(given.expand_as(flags)).masked_fill_(~counts, 0.0)
-            else:
-                flags.copy_(counts)
-            part.masked_fill_(~counts, 0.0)
-            nobs += counts.sum(0)
-        square += part.square().sum(0)
-    return Weighed(filled, weight, nobs.to(torch.int64), square, broken)
+    masked = nodata or usable is not None or valid is not None or weights is not None
+    if not masked and n and torch.isfinite(y.sum(0)).all():
+        # No gap at all: one pass over the samples has shown it, and saves four
+        filled = y if y.dtype == dtype else workspace.empty(n, b, dtype=dtype).copy_(y)
+        spare = torch.mul(filled, filled, out=workspace.empty(n, b, dtype=dtype))
+        flags = filled.new_ones(1, 1).expand(n, b)
+        return Weighed(
+            filled, flags, torch.full_like(broken, n, dtype=torch.int64), spare.sum(0), broken
+        )
+    filled, flags = workspace.empty(n, b, dtype=dtype), workspace.empty(n, b, dtype=dtype)
+    spare = workspace.empty(n, b, dtype=dtype)
+    own = filled.copy_(y) if y.dtype.itemsize <= dtype.itemsize else y
+    torch.sub(own, own, out=flags)  # 0 where finite, else NaN
+    torch.eq(flags, 0.0, out=flags)
+    if own is y:  # what is too large for the dtype is no gap
+        filled.copy_(torch.nan_to_num(y, 0.0, 0.0, 0.0))
+    else:
+        filled.nan_to_num_(0.0, 0.0, 0.0)
+    for value in nodata:
+        flags.mul_(torch.ne(y, value, out=spare))
+    if usable is not None:
+        flags.mul_(usable)
+    if valid is not None:
+        flags.mul_(torch.eq(valid.expand(n, b), 1, out=spare))
+        broken |= ((valid != 0) & (valid != 1)).any(0)
+    weight = flags
+    if weights is not None:
+        given = torch.nan_to_num(weights, 0.0, 0.0, -1.0)
+        broken |= given.amin(0) < 0 if n else broken
+        flags.mul_(torch.gt(given.expand(n, b), 0.0, out=spare))
+        weight = torch.mul(given, flags, out=workspace.empty(n, b))
+    if masked:
+        filled.masked_fill_(flags == 0, 0.0)  # not times 0: what is too large is infinite
+    nobs = flags.sum(0).to(torch.int64)
+    square = torch.mul(filled, filled, out=spare).sum(0)
+    return Weighed(filled, weight, nobs, square, broken)
 
 
 @dataclass(frozen=True)
@@ -115,9 +130,10 @@ class Problem:
     Attributes
     ----------
     y : Tensor
-        (n, b) float64, 0 where the weight is 0.
+        (n, b) in the dtype of `precision`, 0 where the weight is 0.
     weights : Tensor
-        (n, b) float64, at least 0; apart from the shared weights inside a `Shared` design.
+        (n, b), at least 0; apart from the shared weights inside a `Shared` design. 0 and 1 in the
+        dtype of `y` where `flags` is True, else float64.
     nobs : Tensor
         (b,) int64, number of samples with a weight.
     square : Tensor
@@ -125,9 +141,14 @@ class Problem:
     flags : bool
         True when `weights` holds only 0 and 1.
     design : Shared or Tensor
-        One design for all, or (n, p, b) float64 rows, 0 where they cannot be used.
+        One design for all, or (n, p, b) rows in the dtype of `precision`, 0 where they cannot be
+        used.
     rcond : float, optional
         Cut-off of the rank on unit-norm columns; None means eps * max(nobs, p).
+    precision : Precision
+        Number types to work in.
+    workspace : Workspace
+        Memory for temporaries and the answer.
     """
 
     y: Tensor
@@ -137,6 +158,8 @@ class Problem:
     flags: bool
     design: Shared | Tensor
     rcond: float | None = None
+    precision: Precision = DOUBLE
+    workspace: Workspace = field(default_factory=Workspace)
 
     @property
     def p(self) -> int:
@@ -153,9 +176,19 @@ class Problem:
 
     @property
     def shared(self) -> Shared:
-        """The design of a problem whose pixels share it."""
+        """The design of a problem whose pixels share it, in float64."""
         assert isinstance(self.design, Shared)
         return self.design
+
+    @property
+    def shared_samples(self) -> Shared:
+        """The shared design in the dtype of the samples."""
+        return self.shared.in_dtype(self.precision.samples)
+
+    @property
+    def shared_systems(self) -> Shared:
+        """The shared design in the dtype of the systems."""
+        return self.shared.in_dtype(self.precision.systems)
 
     @property
     def missing(self) -> Tensor:
@@ -164,21 +197,29 @@ class Problem:
 
     def scaled_samples(self) -> Tensor:
         """Return samples (n, b) times the root of the weights of a shared design."""
-        design = self.shared
+        design = self.shared_samples
         return self.y if design.plain_weights else self.y * design.root_weights[:, None]
 
+    def project(self, samples: Tensor) -> Tensor:
+        """Return Q' times samples (n, b)."""
+        basis = self.shared_samples.basis.whole
+        out = self.workspace.empty(basis.shape[1], samples.shape[1], dtype=basis.dtype)
+        return torch.mm(basis.T, samples, out=out)
+
     def normalised_weights(self) -> Tensor:
-        """Return weights (n, b) divided by a power of two near each pixel's largest."""
+        """Return weights (n, b), divided by a power of two near each pixel's largest."""
         if self.flags:
             return self.weights
         largest = self.weights.amax(0)
         exponent = torch.frexp(torch.where(largest > 0, largest, 1.0)).exponent
-        return torch.ldexp(self.weights, -exponent)
+        scale = torch.ldexp(torch.ones_like(largest), -exponent.clamp(min=-MOST_EXPONENT))
+        out = self.workspace.empty(*self.y.shape, dtype=self.y.dtype)
+        return torch.mul(self.weights, scale, out=out)
 
     def cutoffs(self) -> Tensor:
         """Return the cut-off of the rank of each pixel, (b,)."""
         if self.rcond is not None:
-            return torch.full_like(self.y[0], self.rcond)
+            return torch.full_like(self.nobs, self.rcond, dtype=torch.float64)
         eps = torch.finfo(torch.float64).eps
         return eps * self.nobs.clamp(min=self.p).to(torch.float64)
 
@@ -195,6 +236,8 @@ class Problem:
             self.flags,
             design,
             self.rcond,
+            self.precision,
+            self.workspace,
         )
 
 

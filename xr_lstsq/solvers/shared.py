@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -105,6 +107,8 @@ class Shared:
         (n, n) A A' of rows of unit norm; without elements where it would be too large.
     wide : Wide, optional
         For designs of full row rank.
+    single : bool
+        Whether float32 can hold the design, and is not lost to its condition.
     """
 
     plain: Tensor
@@ -124,6 +128,28 @@ class Shared:
     row_spread: float
     row_products: Tensor
     wide: Wide | None
+    single: bool
+
+    def in_dtype(self, dtype: torch.dtype) -> Shared:
+        """Return the design in float64, as it is, or in float32."""
+        return self if dtype == torch.float64 else self._in_float32
+
+    @cached_property
+    def _in_float32(self) -> Shared:
+        rounded: Shared = _rounded(self)
+        return rounded
+
+
+def _rounded(record: Any) -> Any:
+    """Return a record with its tensors, and those of the records inside it, in float32."""
+    parts = {}
+    for entry in fields(record):
+        value = getattr(record, entry.name)
+        if isinstance(value, Tensor) and value.is_floating_point():
+            parts[entry.name] = value.to(torch.float32)
+        elif isinstance(value, Split | Wide):
+            parts[entry.name] = _rounded(value)
+    return replace(record, **parts)
 
 
 def share(factor: Factor, device: torch.device) -> Shared:
@@ -174,4 +200,5 @@ def share(factor: Factor, device: torch.device) -> Shared:
         row_spread=spread,
         row_products=unit_rows @ unit_rows.T if small else rows.new_empty(0),
         wide=wide,
+        single=factor.single,
     )

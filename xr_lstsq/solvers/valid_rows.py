@@ -12,7 +12,7 @@ from torch import Tensor
 
 from xr_lstsq.solvers.factor import SAFE_EIGENVALUE
 from xr_lstsq.solvers.missing_system import Gaps
-from xr_lstsq.solvers.shared import Shared
+from xr_lstsq.solvers.problem import Problem
 
 __all__ = ["interpolate_valid"]
 
@@ -20,23 +20,13 @@ FAR_FROM_SHORT = 100.0
 """How far above the cut-off of the rank the singular values of the rows must surely lie."""
 
 
-def interpolate_valid(
-    design: Shared, y: Tensor, flags: Tensor, nobs: Tensor, cutoffs: Tensor
-) -> tuple[Tensor, Tensor]:
+def interpolate_valid(problem: Problem) -> tuple[Tensor, Tensor]:
     """Return the minimum-norm coefficients of pixels with few valid samples.
 
     Parameters
     ----------
-    design : Shared
-        With `row_products`.
-    y : Tensor
-        (n, b) samples with the root of the shared weights, 0 at gaps.
-    flags : Tensor
-        (n, b) 1 where a sample counts.
-    nobs : Tensor
-        (b,) int64 number of those.
-    cutoffs : Tensor
-        (b,) cut-off of the rank.
+    problem : Problem
+        With 0/1 weights and `row_products` in its design.
 
     Returns
     -------
@@ -45,19 +35,21 @@ def interpolate_valid(
     keep : Tensor
         (b,) bool, False where the rank of the rows could be below their number.
     """
-    valid = Gaps.of(1.0 - flags, nobs)
-    factors = valid.factorise(design.row_products)
+    design, nobs, workspace = problem.shared_samples, problem.nobs, problem.workspace
+    y, dtype = problem.scaled_samples(), problem.precision.samples
+    valid = Gaps.of(1.0 - problem.weights, nobs, workspace)
+    factors = valid.factorise(problem.shared_systems.row_products)
     scale = design.row_scale[:, None]
-    smallest = y.new_ones(y.shape[1])
-    rhs = y.new_empty(y.shape[0] + 1, y.shape[1])
+    smallest = torch.ones_like(y[0], dtype=problem.precision.systems)
+    rhs = workspace.empty(y.shape[0] + 1, y.shape[1], dtype=dtype)
     torch.mul(y, scale, out=rhs[:-1])
-    coef = design.rows.T @ (valid.solve(factors, rhs, smallest) * scale)
-    torch.mul(y - design.rows @ coef, scale, out=rhs[:-1])  # read at valid rows only
-    coef += design.rows.T @ (valid.solve(factors, rhs) * scale)
+    coef = design.rows.T @ valid.solve(factors, rhs, smallest).mul_(scale)
+    for _ in range(max(1, problem.precision.steps)):
+        torch.mul(y - design.rows @ coef, scale, out=rhs[:-1])  # read at valid rows only
+        coef += design.rows.T @ valid.solve(factors, rhs).mul_(scale)
     # The rank rule sees rows of their own size on columns of unit norm. Its smallest singular value
     # is at least that of unit rows times the smallest row, over the largest column; its largest
     # singular value is at most sqrt(p).
-    limit = FAR_FROM_SHORT * cutoffs * design.row_spread
-    rows_and_params = nobs * design.rows.shape[1]
-    keep = (smallest > SAFE_EIGENVALUE) & (smallest > limit.square() * rows_and_params)
-    return coef, keep
+    limit = FAR_FROM_SHORT * problem.cutoffs() * design.row_spread
+    keep = smallest > max(SAFE_EIGENVALUE, problem.precision.trusted)
+    return coef, keep & (smallest > limit.square() * (nobs * problem.p))

@@ -12,37 +12,36 @@ import torch
 from torch import Tensor
 
 from xr_lstsq.solvers.missing_system import Gaps
-from xr_lstsq.solvers.shared import Shared, Wide
+from xr_lstsq.solvers.problem import Problem
 
 __all__ = ["interpolate"]
 
 
-def interpolate(design: Shared, wide: Wide, y: Tensor, flags: Tensor, missing: Tensor) -> Tensor:
-    """Return the minimum-norm coefficients (p, b) of samples (n, b), 0 at gaps.
-
-    Parameters
-    ----------
-    design : Shared
-        With rank r = n.
-    wide : Wide
-        What `solvers.factor` prepared for it.
-    y : Tensor
-        (n, b) samples with the root of the shared weights.
-    flags : Tensor
-        (n, b) 1 where a sample counts.
-    missing : Tensor
-        (b,) int64 gaps.
-    """
-    gaps = Gaps.of(flags, missing)
-    factors = gaps.factorise(wide.inverse)
+def interpolate(problem: Problem) -> Tensor:
+    """Return the minimum-norm coefficients (p, b) of pixels that share a design of rank r = n."""
+    at_systems, precise = problem.shared_systems.wide, problem.shared_samples.wide
+    assert at_systems is not None
+    assert precise is not None
+    workspace, samples = problem.workspace, problem.precision.samples
+    gaps = Gaps.of(problem.weights, problem.missing, workspace)
+    factors = gaps.factorise(at_systems.inverse)
+    rows, row_scale = problem.shared_samples.rows, problem.shared_samples.row_scale[:, None]
 
     def solve(values: Tensor) -> Tensor:
-        scaled = values * design.row_scale[:, None]
-        rhs = scaled.new_empty(scaled.shape[0] + 1, scaled.shape[1])
-        torch.mm(wide.inverse, scaled, out=rhs[:-1])
-        return wide.to_coef @ scaled.sub_(gaps.solve(factors, rhs))
+        scaled = torch.mul(values, row_scale, out=workspace.empty(*values.shape, dtype=samples))
+        rhs = workspace.empty(values.shape[0] + 1, values.shape[1], dtype=samples)
+        # Not refined by the residual: A x = y0 - t holds at valid samples whatever t is
+        for _ in range(1 + problem.precision.steps):
+            torch.mm(precise.inverse, scaled, out=rhs[:-1])
+            scaled.sub_(gaps.solve(factors, rhs))
+        out = workspace.empty(problem.p, values.shape[1], dtype=samples)
+        if not precise.refine:
+            return torch.mm(precise.to_coef, scaled, out=out)
+        torch.mm(precise.inverse, scaled, out=rhs[:-1])
+        return torch.mm(rows.T, rhs[:-1].mul_(row_scale).mul_(problem.weights), out=out)
 
+    y = problem.scaled_samples()
     coef = solve(y)
-    if not wide.refine:
-        return coef
-    return coef + solve((y - design.rows @ coef) * flags)
+    if precise.refine:  # a sum of valid rows alone, so that the residual says what it lacks
+        coef += solve((y - rows @ coef) * problem.weights)
+    return coef
