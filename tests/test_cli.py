@@ -92,6 +92,9 @@ def test_every_option_acts(cube: xr.Dataset) -> None:
     assert fit("--nodata", f"{value:.9g}", "--nodata", f"{other:.9g}")["nobs"][0, 0] == 22
     assert (fit("--min-obs", "25")["status"] == 2).all()
     assert fit("--store", "float32")["coef"].dtype == np.float32
+    single = fit("--dtype", "float32")["coef"]
+    assert single.dtype == np.float32
+    assert 0 < abs(single - base["coef"].astype(np.float32)).max() < 1e-5
     with_chunks = fit("--chunks", "y=4, x=5")
     assert with_chunks["coef"].encoding["chunksizes"][1:] == (4, 5)
     assert "device='cpu'" in fit("--device", "cpu").attrs["history"]

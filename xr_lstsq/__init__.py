@@ -8,6 +8,7 @@ from xr_lstsq import design
 from xr_lstsq.accessor import LstsqAccessor as _LstsqAccessor  # noqa: F401 - registers .lstsq
 from xr_lstsq.errors import ChunkError, DeviceError, DtypeError, LabelError, WriteError
 from xr_lstsq.pipeline import solve
+from xr_lstsq.preview import Explanation, Explanations, explain
 
 __version__ = _version("xr_lstsq")
 
@@ -15,9 +16,12 @@ __all__ = [
     "ChunkError",
     "DeviceError",
     "DtypeError",
+    "Explanation",
+    "Explanations",
     "LabelError",
     "WriteError",
     "__version__",
     "design",
+    "explain",
     "solve",
 ]

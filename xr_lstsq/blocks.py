@@ -13,7 +13,8 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from dask.delayed import delayed
+from dask.base import optimize
+from dask.delayed import Delayed, delayed
 from dask.utils import parse_bytes
 
 from xr_lstsq.errors import ChunkError
@@ -21,6 +22,7 @@ from xr_lstsq.errors import ChunkError
 __all__ = [
     "Operand",
     "Result",
+    "call",
     "is_lazy",
     "once",
     "parse_size",
@@ -93,6 +95,20 @@ def once(function: Callable[..., Any], *arguments: Any, lazy: bool) -> Any:
         return function(*arguments)
     task = delayed(function, pure=True)(*arguments)
     return da.from_delayed(task, shape=(), dtype=object)
+
+
+def call(function: Callable[..., Any], cube: Operand, others: Mapping[str, Operand]) -> Any:
+    """Call ``function(cube, **others)`` now, on all of the arrays together.
+
+    Where any of them is lazy the call is a task of dask, so that on a cluster a worker runs it.
+    """
+    arrays = [operand.array for operand in (cube, *others.values())]
+    if any(map(is_lazy, arrays)):
+        # First optimised as arrays: a piece of a chunk of a file is then read without the rest
+        arrays = list(optimize(*arrays))
+        function = delayed(function, pure=False)
+    value = function(arrays[0], **dict(zip(others, arrays[1:], strict=True)))
+    return value.compute() if isinstance(value, Delayed) else value
 
 
 def run(

@@ -54,8 +54,89 @@ def _parse_names(
     return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
 
 
-@main.command()
-@click.argument("source", metavar="IN.nc", type=click.Path(path_type=Path))
+def _parse_numbers(
+    _context: click.Context, _parameter: click.Parameter, numbers: tuple[float, ...]
+) -> list[float] | None:
+    return list(numbers) or None
+
+
+_FIT_OPTIONS = (
+    click.argument("source", metavar="IN.nc", type=click.Path(path_type=Path)),
+    click.option(
+        "--design",
+        required=True,
+        metavar="TERMS",
+        help="Terms joined by +, such as 'polynomial(1) + harmonics(1, 2)': offset and trend, and "
+        "a cycle of 1 year with 2 harmonics.",
+    ),
+    click.option("--var", metavar="NAME", help="Variable to fit; may be left out if there is one."),
+    click.option("--dim", metavar="NAME", help="Sample dim; the only one with dates if left out."),
+    click.option("--weights", metavar="VAR", help="Variable with weights (inverse variances)."),
+    click.option(
+        "--valid", metavar="VAR", help="Variable that is 1 where a sample counts, else 0."
+    ),
+    click.option(
+        "--nodata",
+        multiple=True,
+        type=float,
+        callback=_parse_numbers,
+        help="Value that also means missing. Repeatable.",
+    ),
+    click.option(
+        "--stats",
+        multiple=True,
+        metavar="NAMES",
+        callback=_parse_names,
+        help="Further results: dof, rss, rmse, residual, fitted; with commas or repeated.",
+    ),
+    click.option(
+        "--min-obs", type=int, default=1, show_default=True, help="Fewest samples to fit."
+    ),
+    click.option(
+        "--deficient",
+        type=click.Choice(["min_norm", "nan"]),
+        default="min_norm",
+        show_default=True,
+        help="What a rank-deficient pixel holds.",
+    ),
+    click.option(
+        "--chunks",
+        metavar="DIM=SIZE,...",
+        callback=_parse_chunks,
+        help="Pixels solved together, such as y=256,x=256. Follows the storage of IN.nc if left "
+        "out.",
+    ),
+    click.option(
+        "--dtype",
+        type=click.Choice(["float64", "float32"]),
+        default="float64",
+        show_default=True,
+        help="Precision of the solve; float32 is faster.",
+    ),
+    click.option(
+        "--device",
+        default="auto",
+        show_default=True,
+        help="auto, cpu, cuda, or cuda:N for one GPU.",
+    ),
+)
+"""What every command asks about a fit."""
+
+
+# \b keeps the lines of an example as they are.
+_EXAMPLE = """\b
+xr-lstsq {} --var ndvi --dim time \\
+    --design "polynomial(1)+harmonics(1,2)" --valid clear --stats rmse"""
+
+
+def _fit_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the cube and the options of a fit."""
+    for option in reversed(_FIT_OPTIONS):
+        command = option(command)
+    return command
+
+
+@main.command(epilog=_EXAMPLE.format("solve ndvi.nc -o fit.nc"))
 @click.option(
     "-o",
     "--output",
@@ -64,62 +145,30 @@ def _parse_names(
     type=click.Path(path_type=Path),
     help="File of the fit. It appears when the fit is complete, and replaces one of that name.",
 )
-@click.option(
-    "--design",
-    required=True,
-    metavar="TERMS",
-    help="Terms joined by +, such as 'polynomial(1) + harmonics(1, 2)': offset and trend, and a "
-    "cycle of 1 year with 2 harmonics.",
-)
-@click.option("--var", metavar="NAME", help="Variable to fit; may be left out if there is one.")
-@click.option("--dim", metavar="NAME", help="Sample dim; the only one with dates if left out.")
-@click.option("--weights", metavar="VAR", help="Variable with weights (inverse variances).")
-@click.option("--valid", metavar="VAR", help="Variable that is 1 where a sample counts, else 0.")
-@click.option(
-    "--nodata", multiple=True, type=float, help="Value that also means missing. Repeatable."
-)
-@click.option(
-    "--stats",
-    multiple=True,
-    metavar="NAMES",
-    callback=_parse_names,
-    help="Further results: dof, rss, rmse, residual, fitted; with commas or repeated.",
-)
-@click.option("--min-obs", type=int, default=1, show_default=True, help="Fewest samples to fit.")
-@click.option(
-    "--deficient",
-    type=click.Choice(["min_norm", "nan"]),
-    default="min_norm",
-    show_default=True,
-    help="What a rank-deficient pixel holds.",
-)
+@_fit_options
 @click.option(
     "--store", type=click.Choice(["float32", "float64"]), help="Type of the floats in OUT.nc."
 )
-@click.option(
-    "--chunks",
-    metavar="DIM=SIZE,...",
-    callback=_parse_chunks,
-    help="Pixels solved together, such as y=256,x=256. Follows the storage of IN.nc if left out.",
-)
-@click.option(
-    "--device", default="auto", show_default=True, help="auto, cpu, cuda, or cuda:N for one GPU."
-)
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar and no summary.")
 def solve(source: Path, output: Path, design: str, *, quiet: bool, **options: Any) -> None:
-    r"""Fit the pixels of IN.nc and write coefficients, nobs, rank and status.
-
-    \b
-    xr-lstsq solve ndvi.nc -o fit.nc --var ndvi --dim time \
-        --design "polynomial(1)+harmonics(1,2)" --valid clear --stats rmse
-    """
+    """Fit the pixels of IN.nc and write coefficients, nobs, rank and status."""
     with _one_line_errors(), _bar(quiet=quiet) as progress:
         from xr_lstsq import runs
 
-        options["nodata"] = list(options["nodata"]) or None
         summary = runs.solve_file(source, output, design, progress=progress, **options)
     if not quiet:
         _print_summary(summary, options["deficient"])
+
+
+@main.command(epilog=_EXAMPLE.format("explain ndvi.nc"))
+@_fit_options
+def explain(source: Path, design: str, **options: Any) -> None:
+    """Say beforehand what solve will do and take."""
+    with _one_line_errors():
+        from xr_lstsq import runs
+
+        table = str(runs.explain_file(source, design, **options))
+    click.echo(table)
 
 
 @main.command()

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Hashable, Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
 from xr_lstsq import arguments, blocks, fits, labels, outputs
-from xr_lstsq.arguments import Job, Options
-from xr_lstsq.design import Term, parse
+from xr_lstsq.arguments import Job
+from xr_lstsq.design import Term
 
-__all__ = ["solve"]
+if TYPE_CHECKING:
+    from xr_lstsq.device import Plan
+
+__all__ = ["Unlabelled", "solve", "take_labels_off"]
 
 
 @arguments.refuse_foreign
@@ -75,7 +78,9 @@ def solve(
     stats : name or names
         Variables to return beside those always there, out of dof, rss, rmse, residual, fitted.
     dtype : {"float64", "float32"}
-        Dtype of the answer.
+        Dtype of the answer. ``"float32"`` also solves in float32, which is faster and off by about
+        1e-7 of the size of a pixel's samples, over its smallest eigenvalue (see the explanation
+        of the solver); ranks and statuses are those of float64.
     device : str
         ``"auto"`` takes CUDA where torch sees it, else the CPU; or ``"cpu"``, ``"cuda"``,
         ``"cuda:1"``.
@@ -123,40 +128,106 @@ def solve(
     >>> fit.nobs.values
     array([3, 2], dtype=int32)
     """
-    options = arguments.read_options(
-        stats=stats,
+    request = arguments.read_request(
+        cube,
+        design,
+        dim,
+        data=data,
+        weights=weights,
+        valid=valid,
         nodata=nodata,
         min_obs=min_obs,
         deficient=deficient,
         rcond=rcond,
+        stats=stats,
         dtype=dtype,
         device=device,
         max_memory=max_memory,
         rechunk=rechunk,
         param_dim=param_dim,
     )
-    _check_device(options)
-    if isinstance(design, str):
-        design = parse(design)
-    if isinstance(cube, xr.Dataset):
-        return _solve_dataset(cube, design, dim, data, weights, valid, options)
-    if not isinstance(cube, xr.DataArray):
-        msg = f"cube is a {type(cube).__name__}. Pass an xarray.DataArray or xarray.Dataset."
-        raise TypeError(msg)
-    if data is not None:
-        msg = f"data={data!r} names variables of a Dataset, and the cube is a DataArray. Drop it."
-        raise ValueError(msg)
-    return _run(_prepare(cube, design, dim, {"weights": weights, "valid": valid}, options))
+    parts = [_run(job) for job in request.jobs]
+    return parts[0] if request.cubes is None else fits.join(parts, request.cubes)
 
 
-def _check_device(options: Options) -> None:
-    """Refuse a device that is not there; on a cluster only the workers can know."""
-    from xr_lstsq import device  # torch is imported by the first solve, not before
+@dataclass(frozen=True, eq=False)
+class Unlabelled:
+    """A job as blocks see it: arrays with named axes, and a plan.
 
-    if blocks.scheduler_name() == "distributed":
-        device.check_name(options.device)
+    Attributes
+    ----------
+    labels : Labels
+        What was taken off the cube.
+    cube : Operand
+        Its values.
+    others : dict of str to Operand
+        ``design``, factorised where all pixels share it, and as they are given ``weights`` and
+        ``valid``.
+    plan : Plan
+        What a block needs to know beside these.
+    """
+
+    labels: labels.Labels
+    cube: blocks.Operand
+    others: dict[str, blocks.Operand]
+    plan: Plan
+
+
+def take_labels_off(job: Job) -> Unlabelled:
+    """Return what the blocks of a job are solved from."""
+    from xr_lstsq.device import Plan  # torch is imported by the first solve, not before
+
+    options, dim, param_dim = job.options, job.dim, job.options.param_dim
+    data, stripped = labels.strip(job.cube)
+    dims = stripped.dims
+    matrix, weights = job.design.array, job.weights
+    others: dict[str, blocks.Operand] = {}
+    if matrix.ndim == 2:
+        shared_weights = None
+        if weights is not None and weights.dims == (dim,):
+            shared_weights, weights = weights.data, None
+        factor = blocks.once(_factorise, matrix.data, shared_weights, options.rcond, lazy=job.lazy)
+        others["design"] = blocks.Operand(factor, ())
     else:
-        device.resolve(options.device)
+        others["design"] = blocks.Operand(matrix.data, matrix.dims)
+    if weights is not None:
+        others["weights"] = blocks.Operand(weights.data, weights.dims)
+    if job.valid is not None:
+        others["valid"] = blocks.Operand(job.valid.data, job.valid.dims)
+    plan = Plan(
+        axis=dims.index(dim),
+        axes={
+            key: tuple(dims.index(name) for name in operand.axes if name != param_dim)
+            for key, operand in others.items()
+        },
+        outputs=options.outputs,
+        nodata=arguments.nodata_values(job.cube, options.nodata),
+        min_obs=options.min_obs,
+        keep_short=options.deficient == "min_norm",
+        rcond=options.rcond,
+        dtype=options.dtype,
+        device=options.device,
+        max_bytes=options.max_bytes,
+    )
+    return Unlabelled(stripped, blocks.Operand(data, dims), others, plan)
+
+
+def _run(job: Job) -> xr.Dataset:
+    """Take the labels off, solve every block, put the labels on."""
+    bare = take_labels_off(job)
+    options, dim, param_dim = job.options, job.dim, job.options.param_dim
+    dims = bare.cube.axes
+    pixels = tuple(name for name in dims if name != dim)
+    axes = {"param": (param_dim, *pixels), "pixel": pixels, "sample": dims}
+    rows = [outputs.OUTPUTS[name] for name in options.outputs]
+    results = blocks.run(
+        functools.partial(_solve_block, plan=bare.plan),
+        bare.cube,
+        bare.others,
+        [blocks.Result(axes[row.shape], outputs.dtype_of(row, options.dtype)) for row in rows],
+        whole={dim: job.cube.sizes[dim], param_dim: job.design.array.sizes[param_dim]},
+    )
+    return fits.label(job, bare.labels, dict(zip(options.outputs, results, strict=True)), axes)
 
 
 def _solve_block(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -171,121 +242,3 @@ def _factorise(*args: Any) -> Any:
     from xr_lstsq.solvers.factor import factorise
 
     return factorise(*args)
-
-
-def _solve_dataset(
-    cubes: xr.Dataset,
-    design: Any,
-    dim: Hashable | None,
-    data: Any,
-    weights: Any,
-    valid: Any,
-    options: Options,
-) -> xr.Dataset:
-    """Fit the variables of a Dataset; the faults of all are found before any work."""
-    used = arguments.names_used(cubes, {"weights": weights, "valid": valid})
-    dim = labels.find_dim(cubes, dim, arguments.shared_dims(design, options.param_dim))
-    chosen = labels.choose(cubes, dim, data, used.values())
-    mappings = {labels.grid_mapping(labels.strip(cubes[name])[1]) for name in chosen.fitted}
-    cubes = cubes.set_coords([name for name in mappings if name in cubes.data_vars])
-    left_out = {
-        n: why for n, why in chosen.left_out.items() if n not in {*mappings, *used.values()}
-    }
-    if left_out:
-        what = "; ".join(f"{name} ({why})" for name, why in left_out.items())
-        msg = (
-            f"fitted: {', '.join(map(str, chosen.fitted))}. Not fitted: {what}. Pass data= to say."
-        )
-        warnings.warn(msg, UserWarning, stacklevel=4)
-    samples = {"weights": weights, "valid": valid} | {k: cubes[v] for k, v in used.items()}
-    jobs, faults = [], []
-    for name in chosen.fitted:
-        try:
-            jobs.append(_prepare(cubes[name], design, dim, samples, options, prefix=f"{name}_"))
-        except (ValueError, TypeError) as fault:
-            faults.append(fault)
-    if faults:
-        kinds = {type(fault) for fault in faults}
-        kind = kinds.pop() if len(kinds) == 1 else ValueError
-        raise kind(" ".join(dict.fromkeys(map(str, faults))))
-    return fits.join([_run(job) for job in jobs], cubes)
-
-
-def _prepare(
-    cube: xr.DataArray,
-    design: Any,
-    dim: Hashable | None,
-    samples: dict[str, Any],
-    options: Options,
-    prefix: str = "",
-) -> Job:
-    """Check and match everything that belongs to one cube."""
-    dim = labels.find_dim(cube, dim, arguments.shared_dims(design, options.param_dim))
-    labels.refuse_dtype([cube])
-    labels.refuse_taken(
-        cube,
-        dim,
-        tuple(prefix + name for name in options.outputs),
-        options.param_dim,
-        keeps_samples=any(outputs.OUTPUTS[name].shape == "sample" for name in options.outputs),
-    )
-    if not options.rechunk:
-        blocks.refuse_cut(cube.data, cube.dims.index(dim), dim, labels.shown(cube))
-    return Job(
-        cube=cube,
-        dim=dim,
-        design=arguments.read_design(design, cube, dim, options.param_dim),
-        weights=arguments.read_samples(samples["weights"], cube, dim, "weights"),
-        valid=arguments.read_samples(samples["valid"], cube, dim, "valid"),
-        options=options,
-        prefix=prefix,
-    )
-
-
-def _run(job: Job) -> xr.Dataset:
-    """Take the labels off, solve every block, put the labels on."""
-    from xr_lstsq.device import Plan  # see _check_device
-
-    options, dim, param_dim = job.options, job.dim, job.options.param_dim
-    data, stripped = labels.strip(job.cube)
-    dims = stripped.dims
-    pixels = tuple(name for name in dims if name != dim)
-    matrix, weights = job.design.array, job.weights
-    operands: dict[str, blocks.Operand] = {}
-    if matrix.ndim == 2:
-        shared_weights = None
-        if weights is not None and weights.dims == (dim,):
-            shared_weights, weights = weights.data, None
-        factor = blocks.once(_factorise, matrix.data, shared_weights, options.rcond, lazy=job.lazy)
-        operands["design"] = blocks.Operand(factor, ())
-    else:
-        operands["design"] = blocks.Operand(matrix.data, matrix.dims)
-    if weights is not None:
-        operands["weights"] = blocks.Operand(weights.data, weights.dims)
-    if job.valid is not None:
-        operands["valid"] = blocks.Operand(job.valid.data, job.valid.dims)
-    plan = Plan(
-        axis=dims.index(dim),
-        axes={
-            key: tuple(dims.index(name) for name in operand.axes if name != param_dim)
-            for key, operand in operands.items()
-        },
-        outputs=options.outputs,
-        nodata=arguments.nodata_values(job.cube, options.nodata),
-        min_obs=options.min_obs,
-        keep_short=options.deficient == "min_norm",
-        rcond=options.rcond,
-        dtype=options.dtype,
-        device=options.device,
-        max_bytes=options.max_bytes,
-    )
-    axes = {"param": (param_dim, *pixels), "pixel": pixels, "sample": dims}
-    rows = [outputs.OUTPUTS[name] for name in options.outputs]
-    results = blocks.run(
-        functools.partial(_solve_block, plan=plan),
-        blocks.Operand(data, dims),
-        operands,
-        [blocks.Result(axes[row.shape], outputs.dtype_of(row, options.dtype)) for row in rows],
-        whole={dim: job.cube.sizes[dim], param_dim: matrix.sizes[param_dim]},
-    )
-    return fits.label(job, stripped, dict(zip(options.outputs, results, strict=True)), axes)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from xr_lstsq.arguments.inputs import Job, names_used, read_design, read_samples, shared_dims
-from xr_lstsq.arguments.options import Options, nodata_values, read_options, refuse_foreign
+from xr_lstsq.arguments.inputs import Job, shared_dims
+from xr_lstsq.arguments.options import nodata_values, refuse_foreign
+from xr_lstsq.arguments.request import Request, read_request
 
 __all__ = [
     "Job",
-    "Options",
-    "names_used",
+    "Request",
     "nodata_values",
-    "read_design",
-    "read_options",
-    "read_samples",
+    "read_request",
     "refuse_foreign",
     "shared_dims",
 ]

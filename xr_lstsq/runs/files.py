@@ -1,31 +1,23 @@
-"""Runs from file to file: open, cut into chunks, solve, write, count."""
+"""Fits into files: open, cut into chunks, solve, write, count."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 
 from xr_lstsq import pipeline
-from xr_lstsq.arguments import shared_dims
-from xr_lstsq.blocks import scheduler_name
-from xr_lstsq.errors import LabelError
-from xr_lstsq.formats import chunks as file_chunks
 from xr_lstsq.formats import netcdf, target
-from xr_lstsq.labels import choose, find_dim
+from xr_lstsq.runs.source import open_cube, read_errors, refuse_processes
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["RunSummary", "sample_path", "solve_file", "write_fit"]
+__all__ = ["RunSummary", "solve_file", "write_fit"]
 
 FORMATS = {".nc": netcdf, ".nc4": netcdf, ".cdf": netcdf}
 """Format of a file by its suffix."""
@@ -51,23 +43,6 @@ class RunSummary:
     pixels: int
     statuses: dict[str, int]
     seconds: float
-
-
-def sample_path() -> Path:
-    """Return the path of the sample cube that the package ships.
-
-    Returns
-    -------
-    Path
-        netCDF: ``ndvi`` and ``valid`` with the dims time (68 dates of 2015 to 2017), y (101) and
-        x (100); Sentinel-2, Slovenia. Source and licence stand beside it.
-
-    Examples
-    --------
-    >>> sample_path().name
-    's2_slovenia_ndvi.nc'
-    """
-    return Path(str(resources.files("xr_lstsq") / "data" / "s2_slovenia_ndvi.nc"))
 
 
 def solve_file(
@@ -131,19 +106,22 @@ def solve_file(
     started = time.perf_counter()
     target.refuse_sources(target.resolve(output), [source])
     file_format = _format(output)
-    _refuse_processes()
-    with netcdf.open(source) as probe:
-        beside = shared_dims(design, options.get("param_dim", "param"))
-        var, names = _variables(probe, var, dim, beside, weights=weights, valid=valid)
-        dim = find_dim(probe[var], dim, beside)
-        plan = file_chunks.plan(probe[var], dim, [probe[name] for name in names.values()], chunks)
-    with netcdf.open(source, chunks=plan) as opened:
-        options |= {argument: opened[name] for argument, name in names.items()}
-        fit = pipeline.solve(opened[var], design, dim, **options)
-        fit.attrs = {**opened.attrs, **fit.attrs}
+    refuse_processes()
+    with open_cube(
+        source,
+        design,
+        var=var,
+        dim=dim,
+        weights=weights,
+        valid=valid,
+        chunks=chunks,
+        param_dim=options.get("param_dim", "param"),
+    ) as found:
+        fit = pipeline.solve(found.cube, design, found.dim, **options, **found.samples())
+        fit.attrs = {**found.dataset.attrs, **fit.attrs}
         counter = _Counter(fit["status"], progress)
-        given = {"var": var, "dim": dim, "design": design, **options, **names}
-        with _read_errors(source):
+        given = {"var": found.var, "dim": found.dim, "design": design, **options, **found.names}
+        with read_errors(source):
             file_format.write(
                 fit,
                 output,
@@ -183,7 +161,7 @@ def write_fit(
     """
     file_format = _format(path)
     if any(variable.chunks is not None for variable in fit.variables.values()):
-        _refuse_processes()
+        refuse_processes()
     file_format.write(fit, path, store=store, history=_history("to_netcdf", {}))
 
 
@@ -217,53 +195,6 @@ def _format(path: str | os.PathLike[str]) -> Any:
         msg = f"'{path}' has the suffix {suffix!r}, and a fit is written as netCDF."
         raise ValueError(msg + f" Use one of {', '.join(FORMATS)}.")
     return FORMATS[suffix]
-
-
-def _refuse_processes() -> None:
-    if scheduler_name() == "processes":
-        msg = (
-            "dask's process scheduler is in force, which would copy every chunk between processes "
-            "to write it. Call dask.config.set(scheduler='threads'), or start a "
-            "distributed.Client."
-        )
-        raise ValueError(msg)
-
-
-def _variables(
-    dataset: xr.Dataset,
-    var: str | None,
-    dim: Hashable | None,
-    beside: tuple[Hashable, ...] | None,
-    **named: str | None,
-) -> tuple[str, dict[str, str]]:
-    """Return the variable to fit and those named in arguments, all of which must be there."""
-    names = {argument: name for argument, name in named.items() if name is not None}
-    for argument, name in {"var": var, **names}.items():
-        if name is not None and name not in dataset.variables:
-            known = ", ".join(map(str, dataset.variables))
-            msg = f"{argument}={name!r} is not a variable of the file, which has {known}."
-            raise LabelError(msg)
-    if var is None:
-        chosen = choose(dataset, find_dim(dataset, dim, beside), None, names.values())
-        cubes = [str(name) for name in chosen.fitted if dataset[name].ndim > 1]
-        if len(cubes) != 1:
-            listed = ", ".join(cubes) or "none"
-            msg = f"The file has {len(cubes)} variables that can be fitted ({listed})."
-            raise LabelError(msg + " Say which one: var='NAME', or --var NAME in the shell.")
-        var = cubes[0]
-    return var, names
-
-
-@contextmanager
-def _read_errors(source: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn what netCDF4 raises for a damaged chunk, a RuntimeError, into an OSError with a name."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not str(error).startswith("NetCDF:"):
-            raise
-        msg = f"Reading '{source}' failed part-way ({error}); the file is damaged."
-        raise OSError(msg + " Nothing was written.") from error
 
 
 def _history(action: str, given: Mapping[str, Any]) -> str:

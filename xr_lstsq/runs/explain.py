@@ -1,0 +1,64 @@
+"""What a fit of a cube in a file will take, before anything is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from xr_lstsq import preview
+from xr_lstsq.runs.source import open_cube, read_errors, refuse_processes
+
+__all__ = ["explain_file"]
+
+
+def explain_file(
+    source: str | os.PathLike[str],
+    design: Any,
+    *,
+    var: str | None = None,
+    dim: Hashable | None = None,
+    weights: str | None = None,
+    valid: str | None = None,
+    chunks: Mapping[str, int] | None = None,
+    **options: Any,
+) -> preview.Explanation:
+    """Say what `solve_file` would do with a cube in a file, from a sample of its pixels.
+
+    Parameters
+    ----------
+    source : str or path-like
+        File of the cube.
+    design, var, dim, weights, valid, chunks, **options
+        As in `solve_file`.
+
+    Returns
+    -------
+    Explanation
+        As of `xr_lstsq.explain`; `print` shows it as a table.
+
+    Raises
+    ------
+    LabelError, ChunkError, DtypeError, DeviceError, ValueError
+        An argument that does not fit, as in `solve_file`.
+    FileNotFoundError, OSError
+        A file that cannot be read.
+    """
+    refuse_processes()
+    with (
+        open_cube(
+            source,
+            design,
+            var=var,
+            dim=dim,
+            weights=weights,
+            valid=valid,
+            chunks=chunks,
+            param_dim=options.get("param_dim", "param"),
+        ) as found,
+        read_errors(source),
+    ):
+        samples = found.samples()
+        explanation = preview.explain(found.cube, design, found.dim, **options, **samples)
+        assert isinstance(explanation, preview.Explanation)  # not of a Dataset
+        return explanation
