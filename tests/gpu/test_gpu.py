@@ -13,6 +13,7 @@ from hypothesis import given, settings
 import xr_lstsq
 from tests import strategies
 from tests.test_laws import assert_same, reference, solve
+from xr_lstsq.device import plan
 
 if TYPE_CHECKING:
     from tests.strategies import Problem
@@ -63,6 +64,24 @@ def test_a_float32_answer_of_cuda_is_that_of_the_cpu() -> None:
     got, want = fit("cuda", dtype="float32"), fit("cpu", dtype="float32")
     assert got["coef"].dtype == np.float32
     assert_close(got, want, rtol=1e-4)
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_card_slow_in_float64_gives_the_same_answer(
+    slow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(plan.slow_in_float64(torch.device("cuda")), bool)
+    monkeypatch.setattr(plan, "slow_in_float64", lambda _: slow)
+    assert_close(fit("cuda"), fit("cpu"), rtol=1e-11)
+
+
+def test_products_in_float32_keep_all_their_digits() -> None:
+    torch.set_float32_matmul_precision("medium")
+    try:
+        assert_close(fit("cuda", dtype="float32"), fit("cpu"), rtol=1e-4)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
 
 
 def test_more_params_than_samples_have_the_same_answer() -> None:

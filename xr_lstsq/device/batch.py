@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from xr_lstsq.device.plan import Plan
+from xr_lstsq.device.plan import Plan, stages
 from xr_lstsq.outputs import STATUS
 from xr_lstsq.solvers import least_squares
 from xr_lstsq.solvers.factor import Factor
@@ -45,9 +45,16 @@ class BatchSolver:
     @classmethod
     def of(cls, plan: Plan, design: Factor | Array, device: torch.device) -> BatchSolver:
         """Put the design of a block on a device, unless each pixel has its own."""
-        if isinstance(design, Factor):
-            return cls(plan, share(design, device), design.negative)
-        return cls(plan, None, broken=False)
+        if not isinstance(design, Factor):
+            return cls(plan, None, broken=False)
+        shared = share(design, device)
+        for precision in stages(plan.dtype, shared, device):
+            if precision is not None:
+                shared.in_dtype(precision.systems)
+        if device.type == "cuda":
+            # The batches' streams are others than this one
+            torch.cuda.current_stream(device).synchronize()
+        return cls(plan, shared, design.negative)
 
     def run(
         self,

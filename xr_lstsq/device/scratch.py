@@ -50,8 +50,6 @@ class Scratch:
         if self._stream is None:
             yield
             return
-        # The design was put there by the stream that the caller was in
-        self._stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._stream):
             yield
             self._stream.synchronize()

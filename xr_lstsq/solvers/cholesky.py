@@ -11,6 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from xr_lstsq.solvers.powers import shift
+
 __all__ = ["column", "factorise", "pack_order", "solve", "solve_and_judge"]
 
 
@@ -67,7 +69,7 @@ def solve(factor: Tensor, rhs: Tensor) -> Tensor:
     if rhs.dtype != factor.dtype:
         exponent = _exponent(rhs)
         narrow = solve(factor, _narrowed(rhs, exponent, factor.dtype))
-        return torch.ldexp(narrow.to(rhs.dtype), exponent)
+        return shift(narrow.to(rhs.dtype), exponent)
     s = rhs.shape[0]
     columns = (factor[:, None] if rhs.ndim == 3 else factor).split(list(range(s, 0, -1)))
     inverses, below = [c[0] for c in columns], [c[1:] for c in columns]
@@ -90,7 +92,7 @@ def _exponent(rhs: Tensor) -> Tensor:
 
 def _narrowed(rhs: Tensor, exponent: Tensor, dtype: torch.dtype) -> Tensor:
     """Return right sides over 2^exponent in a dtype of less range."""
-    return torch.ldexp(rhs, -exponent).to(dtype)
+    return shift(rhs, -exponent).to(dtype)
 
 
 def start_vector(factor: Tensor, s: int) -> Tensor:
@@ -141,4 +143,4 @@ def solve_and_judge(factor: Tensor, rhs: Tensor, both: Tensor) -> tuple[Tensor, 
     solve(factor, both)
     smallest = smallest_eigenvalue(factor, both[:, 1])
     z = both[:, 0]
-    return (z if exponent is None else torch.ldexp(z.to(rhs.dtype), exponent)), smallest
+    return (z if exponent is None else shift(z.to(rhs.dtype), exponent)), smallest

@@ -20,6 +20,7 @@ from xr_lstsq.solvers.lane import Begun, Kept
 from xr_lstsq.solvers.minimum_norm import minimum_norm
 from xr_lstsq.solvers.missing_system import MissingSystem
 from xr_lstsq.solvers.own_design import solve_own
+from xr_lstsq.solvers.powers import power_of_two
 from xr_lstsq.solvers.problem import Problem, Solution
 from xr_lstsq.solvers.shared import Shared
 from xr_lstsq.solvers.valid_rows import interpolate_valid
@@ -282,10 +283,7 @@ def _patterns(flags: Tensor) -> tuple[Tensor, Tensor]:
     """Return the first pixel of each distinct column of flags, and each pixel's pattern."""
     n, b = flags.shape
     bits = 52
-    powers = torch.ldexp(
-        torch.ones(n, dtype=torch.float64, device=flags.device),
-        torch.arange(n, device=flags.device) % bits,
-    )
+    powers = power_of_two(torch.arange(n, device=flags.device) % bits, torch.float64)
     words = [powers[k : k + bits] @ flags[k : k + bits] for k in range(0, n, bits)]
     if len(words) == 1:
         _, pattern = torch.unique(words[0], return_inverse=True)

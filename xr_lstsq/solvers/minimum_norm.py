@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from xr_lstsq.solvers.powers import power_of_two
+
 __all__ = ["Reflected", "minimum_norm"]
 
 
@@ -110,7 +112,7 @@ def minimum_norm(
 def _power_of_two(sizes: Tensor) -> Tensor:
     """Return the power of two near each size (exact to scale by); 1 for a size of 0."""
     exponent = torch.frexp(torch.where(sizes > 0, sizes, 1.0)).exponent
-    return torch.ldexp(torch.ones_like(sizes), exponent)
+    return power_of_two(exponent, sizes.dtype)
 
 
 def _factorise(rows: Tensor) -> Reflected:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from xr_lstsq.solvers.powers import power_of_two
 from xr_lstsq.solvers.precision import DOUBLE, Precision
 from xr_lstsq.solvers.shared import Shared
 from xr_lstsq.solvers.workspace import Workspace
@@ -212,7 +213,7 @@ class Problem:
             return self.weights
         largest = self.weights.amax(0)
         exponent = torch.frexp(torch.where(largest > 0, largest, 1.0)).exponent
-        scale = torch.ldexp(torch.ones_like(largest), -exponent.clamp(min=-MOST_EXPONENT))
+        scale = power_of_two(-exponent.clamp(min=-MOST_EXPONENT), largest.dtype)
         out = self.workspace.empty(*self.y.shape, dtype=self.y.dtype)
         return torch.mul(self.weights, scale, out=out)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from xr_lstsq.solvers import cholesky
 from xr_lstsq.solvers.cost import most_missing
 from xr_lstsq.solvers.factor import Factor, Halves
+from xr_lstsq.solvers.powers import shift
 
 __all__ = ["Shared", "Split", "Wide", "share"]
 
@@ -43,7 +44,7 @@ class Split:
         doi:10.1007/s11075-011-9478-1): products of halves on a fixed grid have no rounding.
         """
         exponent = torch.frexp(values.abs().amax(0)).exponent - 24
-        high = torch.ldexp(torch.ldexp(values, -exponent).round(), exponent)
+        high = shift(shift(values, -exponent).round(), exponent)
         return self.high @ high, self.high @ (values - high) + self.low @ values
 
 
