@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from xr_lstsq.device.plan import Plan, stages
+from xr_lstsq.device.plan import Plan, bytes_of_a_pixel, stages
 from xr_lstsq.outputs import STATUS
 from xr_lstsq.solvers import least_squares
 from xr_lstsq.solvers.factor import Factor
@@ -36,25 +36,35 @@ class BatchSolver:
         The design, unless each pixel has its own.
     broken : bool
         True when a shared weight is negative, so that every pixel fails.
+    stages : tuple of Precision or None
+        In which precisions pixels are solved, in turn (see `plan.stages`).
     """
 
     plan: Plan
     shared: Shared | None
     broken: bool
+    stages: tuple[Precision | None, ...]
 
     @classmethod
     def of(cls, plan: Plan, design: Factor | Array, device: torch.device) -> BatchSolver:
         """Put the design of a block on a device, unless each pixel has its own."""
         if not isinstance(design, Factor):
-            return cls(plan, None, broken=False)
+            return cls(plan, None, False, stages(plan.dtype, None, device))
         shared = share(design, device)
-        for precision in stages(plan.dtype, shared, device):
+        solver = cls(plan, shared, design.negative, stages(plan.dtype, shared, device))
+        for precision in solver.stages:
             if precision is not None:
                 shared.in_dtype(precision.systems)
         if device.type == "cuda":
             # The batches' streams are others than this one
             torch.cuda.current_stream(device).synchronize()
-        return cls(plan, shared, design.negative)
+        return solver
+
+    def bytes_of_a_pixel(self, inputs: dict[str, Array], precision: Precision | None) -> int:
+        """Return about how much working memory a pixel of these inputs takes."""
+        own = self.shared is None
+        p = inputs["rows"].shape[1] if self.shared is None else self.shared.plain.shape[1]
+        return bytes_of_a_pixel(inputs["y"].shape[0], p, precision, own=own)
 
     def run(
         self,
@@ -155,7 +165,7 @@ class BatchSolver:
     def _judge(self, samples: Weighed, solution: Solution, p: int) -> tuple[Tensor, Tensor]:
         """Return the status and rank of each pixel, (b,); without an answer, coef becomes NaN."""
         coef, rank, nobs = solution.coef, solution.rank, samples.nobs
-        failed = samples.broken | ((coef * 0.0).sum(0) != 0)  # not finite: NaN
+        failed = samples.broken | solution.not_finite()
         if self.broken:
             failed = torch.ones_like(failed)
         # From the weakest fact to the strongest

@@ -112,7 +112,9 @@ class Lease:
         # After an error it is not taken back: a traceback may still hold on to it
         if self.device.type == "cpu":
             with self.turn:
-                self.idle = [scratch, *self.idle][: max(1, IDLE_BYTES // nbytes)]
+                self.idle.append(scratch)
+                while sum(one.nbytes for one in self.idle) > IDLE_BYTES:
+                    del self.idle[0]  # the one that has been idle for longest
 
     @contextmanager
     def batch(self) -> Iterator[None]:

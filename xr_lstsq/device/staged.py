@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from xr_lstsq.device.batch import BatchSolver
 from xr_lstsq.device.batches import in_batches
 from xr_lstsq.device.lease import Lease
-from xr_lstsq.device.plan import bytes_of_a_pixel, stages
 from xr_lstsq.device.scratch import Scratch
 from xr_lstsq.solvers.precision import Precision
 
@@ -45,12 +44,10 @@ def solve_in_stages(
     most : int, optional
         Most pixels of a batch.
     """
-    plan, shared = solver.plan, solver.shared
-    n, b = inputs["y"].shape
-    p = inputs["rows"].shape[1] if shared is None else shared.plain.shape[1]
-    every = np.arange(b)
+    max_bytes = solver.plan.max_bytes
+    every = np.arange(inputs["y"].shape[1])
     left = every
-    for precision in stages(plan.dtype, shared, held.device):
+    for precision in solver.stages:
         some = left
 
         def work(
@@ -66,9 +63,9 @@ def solve_in_stages(
             kept: Array = some[here][scratch.get(left)]
             return kept
 
-        pixel_bytes = bytes_of_a_pixel(n, p, precision, own=shared is None)
+        pixel_bytes = solver.bytes_of_a_pixel(inputs, precision)
         if most is not None:
-            pixel_bytes = max(pixel_bytes, held.allowed_bytes(plan.max_bytes) // most)
-        parts = in_batches(work, some.size, pixel_bytes, plan.max_bytes, held)
+            pixel_bytes = max(pixel_bytes, held.allowed_bytes(max_bytes) // most)
+        parts = in_batches(work, some.size, pixel_bytes, max_bytes, held)
         # Few, so gathered over all batches
         left = np.sort(np.concatenate([every[:0], *parts]))

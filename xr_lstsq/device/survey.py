@@ -17,7 +17,7 @@ from xr_lstsq.device.batch import BatchSolver
 from xr_lstsq.device.batches import in_batches
 from xr_lstsq.device.inputs import read_inputs
 from xr_lstsq.device.lease import Lease, lease, resolve
-from xr_lstsq.device.plan import Plan, bytes_of_a_pixel, stages
+from xr_lstsq.device.plan import Plan
 from xr_lstsq.device.scratch import Scratch
 from xr_lstsq.device.staged import solve_in_stages
 from xr_lstsq.solvers import least_squares
@@ -91,16 +91,14 @@ def survey(
         When the device is not there, or not even one pixel fits into its memory.
     """
     n, b = cube.shape[plan.axis], math.prod(np.delete(cube.shape, plan.axis).tolist())
-    p = design.rows.shape[1] if isinstance(design, Factor) else design.shape[1]
     own = None if isinstance(design, Factor) else design
     inputs = read_inputs(cube, plan, rows=own, weights=weights, valid=valid)
     device = resolve(plan.device)
     with lease(device) as held:
         solver = BatchSolver.of(plan, design, device)
-        shared = solver.shared
-        first = stages(plan.dtype, shared, device)[0]
+        first = solver.stages[0]
         assert first is not None  # the solver that leaves no pixel is the last
-        pixel_bytes = bytes_of_a_pixel(n, p, first, own=shared is None)
+        pixel_bytes = solver.bytes_of_a_pixel(inputs, first)
         lanes, again = _lanes(solver, inputs, b, pixel_bytes, first, held)
         batch_pixels = min(block_pixels, held.allowed_bytes(plan.max_bytes) // pixel_bytes)
         # On a GPU, batches side by side share one processor

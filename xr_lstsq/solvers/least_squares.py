@@ -115,9 +115,8 @@ def solve(
         mine, solve_lane = lanes == lane, _LANES[lane]
         if counts[lane] >= MAJORITY * b:
             kept = solve_lane(problem, fit)
-            keep = kept.keep & mine
-            left |= mine & ~keep
-            solution = _all_of(problem, kept, keep & ~left, left, residual, fitted)
+            left |= mine & ~kept.keep
+            solution = _all_of(problem, kept, mine & ~left, left, residual, fitted)
             continue
         if solution is None:
             solution = _blank(problem, left, residual=residual, fitted=fitted)
@@ -133,7 +132,7 @@ def solve(
         if rest.numel() >= FEW * b:
             _solve_rest(problem, solution, rest, max_bytes)
     else:
-        left |= (solution.coef * 0.0).sum(0) != 0  # not finite: NaN
+        left |= solution.not_finite()
     return solution
 
 

@@ -266,3 +266,7 @@ class Solution:
     left: Tensor
     residual: Tensor | None = None
     fitted: Tensor | None = None
+
+    def not_finite(self) -> Tensor:
+        """Return the pixels, (b,) bool, with a coefficient that is NaN or infinite."""
+        return (self.coef * 0.0).sum(0) != 0  # a sum of zeros, or NaN
