@@ -51,10 +51,11 @@ stack = xr.Dataset(
 stack["displacement"] = stack.displacement.where(rng.random(coherence.shape) < coherence**0.5)
 
 fit = stack.displacement.lstsq.solve(
-    design, dim="pair", param_dim="date", weights=stack.weight, stats=["rmse"]
+    design, dim="pair", param_dim="date", weights=stack.weight, stats="default"
 )
 
 last = fit.coef.isel(date=-1)
-print(f"largest subsidence at {last.date.item()}: {float(last.min()):.1f} mm")
+error = float(fit.stderr.isel(date=-1).where(last == last.min()).max())
+print(f"largest subsidence at {last.date.item()}: {float(last.min()):.1f} mm, error {error:.1f} mm")
 for meaning, code in zip(fit.status.flag_meanings.split(), fit.status.flag_values, strict=True):
     print(f"{meaning:16s}{int((fit.status == code).sum()):6d} pixels")

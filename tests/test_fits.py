@@ -36,14 +36,25 @@ def cube(name: str | None = "lst", units: str | None = "degC") -> xr.DataArray:
 def test_a_fit_has_the_dtypes_dims_and_chunks_of_its_table() -> None:
     for lazy in (False, True):
         for dtype in ("float64", "float32"):
-            given = cube().chunk(x=2) if lazy else cube()
+            given = cube(units="radians").chunk(x=2) if lazy else cube(units="radians")
             fit = given.lstsq.solve(TERMS, stats=outputs.STATS, dtype=dtype)
-            dims = {"param": ("param", "y", "x"), "pixel": ("y", "x"), "sample": given.dims}
-            assert list(fit) == list(outputs.OUTPUTS)
-            for name, row in outputs.OUTPUTS.items():
+            pixels = ("y", "x")
+            dims = {
+                "param": ("param", *pixels),
+                "bound": ("param", "bound", *pixels),
+                "matrix": ("param", "param_2", *pixels),
+                "pixel": pixels,
+                "sample": given.dims,
+            }
+            assert list(fit) == [*outputs.ALWAYS, *outputs.STATS]
+            computed = fit.compute()
+            for name in fit:
+                row = outputs.OUTPUTS[name]
                 assert fit[name].dims == dims[row.shape], name
                 assert fit[name].dtype == outputs.dtype_of(row, dtype), name
-                assert fit.compute()[name].dtype == fit[name].dtype, name
+                assert computed[name].dtype == fit[name].dtype, name
+            assert fit["bound"].values.tolist() == ["lower", "upper"]
+            assert fit["param_2"].values.tolist() == fit["param"].values.tolist()
 
 
 def test_only_values_along_the_samples_carry_their_coordinates() -> None:
@@ -96,7 +107,8 @@ def test_a_fit_remembers_its_terms_and_arguments() -> None:
     assert spec["xr_lstsq"] == xr_lstsq.__version__
     assert spec["arguments"] == {
         "weights": None, "valid": "clear", "nodata": [-1.0], "min_obs": 3, "deficient": "nan",
-        "rcond": 1e-9, "dtype": "float64",
+        "rcond": 1e-9, "dtype": "float64", "cov_type": "nonrobust", "maxlags": None,
+        "absolute_sigma": False, "noise": None, "level": 0.95,
     }  # fmt: skip
 
 

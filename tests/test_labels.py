@@ -256,12 +256,12 @@ def test_names_of_the_fit_are_refused_where_the_cube_has_them() -> None:
     names = ("coef", "rank")
     cube = plain().assign_coords(rank=("y", [1, 2, 3]))
     with pytest.raises(LabelError, match=r"called \['rank'\].*drop_vars\(\['rank'\]\)"):
-        labels.refuse_taken(cube, "time", names, "param", keeps_samples=False)
+        labels.refuse_taken(cube, "time", names, {"param": "param"}, keeps_samples=False)
     along_time = plain().assign_coords(rank=("time", [1, 2]))
-    labels.refuse_taken(along_time, "time", names, "param", keeps_samples=False)
+    labels.refuse_taken(along_time, "time", names, {"param": "param"}, keeps_samples=False)
     with pytest.raises(LabelError, match="rank"):
-        labels.refuse_taken(along_time, "time", names, "param", keeps_samples=True)
+        labels.refuse_taken(along_time, "time", names, {"param": "param"}, keeps_samples=True)
     with pytest.raises(LabelError, match=r"a dim called 'y'.*param_dim='coefficient'"):
-        labels.refuse_taken(plain(), "time", names, "y", keeps_samples=False)
+        labels.refuse_taken(plain(), "time", names, {"param": "y"}, keeps_samples=False)
     with pytest.raises(LabelError, match=r"called \['x'\]"):
-        labels.refuse_taken(plain(), "time", ("x",), "param", keeps_samples=False)
+        labels.refuse_taken(plain(), "time", ("x",), {"param": "param"}, keeps_samples=False)

@@ -14,29 +14,31 @@ from tests.pixels import Pixels, pixels, problem_of
 from xr_lstsq.solvers import least_squares
 from xr_lstsq.solvers.factor import factorise
 from xr_lstsq.solvers.lane import Kept
-from xr_lstsq.solvers.least_squares import Lane
+from xr_lstsq.solvers.lanes import LANES, Lane
 from xr_lstsq.solvers.problem import Problem, Solution, weigh
+from xr_lstsq.solvers.reflected import solve_reflected
 from xr_lstsq.solvers.shared import Shared
+from xr_lstsq.solvers.wanted import NOTHING, Wanted
 
 EPS = float(np.finfo(np.float64).eps)
 
 
-def whole(problem: Problem, **wanted: bool) -> Solution:
+def whole(problem: Problem, *facts: str) -> Solution:
     """Solve every pixel, those that are left too."""
-    solution = least_squares.solve(problem, **wanted)
+    wanted = Wanted(frozenset(facts))
+    solution = least_squares.solve(problem, wanted)
     left = solution.left.nonzero()[:, 0]
-    rest = least_squares.solve_carefully(problem.take(left), **wanted)
+    rest = least_squares.solve_carefully(problem.take(left), wanted)
     assert not rest.left.any()
     solution.coef[:, left], solution.rank[left] = rest.coef, rest.rank
-    for mine, theirs in ((solution.residual, rest.residual), (solution.fitted, rest.fitted)):
-        if mine is not None and theirs is not None:
-            mine[:, left] = theirs
+    for name in facts:
+        solution.facts[name][..., left] = rest.facts[name]
     return solution
 
 
 def kept_by(lane: Lane, problem: Problem) -> np.ndarray:
     """Return which pixels a lane keeps."""
-    return least_squares._LANES[lane](problem, False).keep.numpy()
+    return LANES[lane](problem, NOTHING).keep.numpy()
 
 
 def gappy(n: int, b: int, share: float, seed: int) -> np.ndarray:
@@ -61,9 +63,10 @@ def answers_of(lane: Lane, problem: Problem) -> Kept | None:
     if lane == Lane.OWN_DESIGN:
         design = shared.rows[:, :, None].repeat(1, 1, problem.nobs.numel())
         root = shared.root_weights[:, None]
-        kept = least_squares._LANES[lane](replace(problem, design=design, y=problem.y * root), True)
-        return None if kept.fit is None else replace(kept, fit=kept.fit / root)
-    return least_squares._LANES[lane](replace(problem, design=design), True)
+        kept = LANES[lane](replace(problem, design=design, y=problem.y * root), NOTHING)
+        fitted = kept.fitted() / root
+        return replace(kept, evaluate=lambda: fitted)
+    return LANES[lane](replace(problem, design=design), NOTHING)
 
 
 @given(case=pixels())
@@ -72,19 +75,24 @@ def test_every_lane_that_keeps_a_pixel_gives_the_one_answer(case: Pixels) -> Non
     problem = case.problem()
     want = least_squares.solve_carefully(problem)
     fits = [case.fit(k) for k in range(case.y.shape[1])]
-    every = whole(problem, fitted=True)
+    every = whole(problem, "fitted")
     assert torch.equal(every.rank, want.rank)
     kept_all = torch.ones_like(problem.nobs, dtype=torch.bool)
-    answers = {"chosen": Kept(every.coef, every.rank, kept_all, every.fitted)}
+    chosen = solve_reflected(problem)
+    chosen = replace(chosen, coef=every.coef, rank=every.rank, keep=kept_all)
+    answers: dict[str, Kept | None] = {
+        "chosen": replace(chosen, evaluate=lambda: every.facts["fitted"])
+    }
     safe = problem.shared.tau < 1 and problem.shared.basis.whole.numel()
-    answers |= {lane.name: answers_of(lane, problem) for lane in least_squares._LANES if safe}
+    answers |= {lane.name: answers_of(lane, problem) for lane in LANES if safe}
     for name, kept in answers.items():
+        fitted = torch.empty(0) if kept is None else kept.fitted()
         for k in () if kept is None else (kept.keep & (problem.nobs > 0)).nonzero()[:, 0]:
             assert kept.rank[k] == want.rank[k], name
             if fits[k].margin > 10:
                 error = np.abs(kept.coef[:, k].numpy() - fits[k].coef)
                 assert (error <= fits[k].coef_tol).all(), name
-                error = np.abs(kept.fit[:, k].numpy() - fits[k].fitted)
+                error = np.abs(fitted[:, k].numpy() - fits[k].fitted)
                 assert (error <= fits[k].fitted_tol).all(), name
 
 
@@ -203,16 +211,15 @@ def test_a_design_per_pixel_gives_what_the_shared_one_gives() -> None:
     weights = rng.random(y.shape)
     own = np.repeat(design[:, :, None], b, axis=2)
     own[:, 2, 7] = own[:, 1, 7]  # one pixel with twins
-    shared = whole(problem_of(design, y, weights), residual=True, fitted=True)
+    shared = whole(problem_of(design, y, weights), "residual", "fitted")
     samples = replace(problem_of(design, y, weights), design=torch.as_tensor(own))
-    each = whole(samples, residual=True, fitted=True)
+    each = whole(samples, "residual", "fitted")
     keep = np.arange(b) != 7
     assert each.rank[7] == 2
     assert torch.equal(each.rank[keep], shared.rank[keep])
-    assert each.residual is not None
-    assert shared.residual is not None
     torch.testing.assert_close(each.coef[:, keep], shared.coef[:, keep], rtol=1e-9, atol=1e-10)
-    torch.testing.assert_close(each.residual[:, keep], shared.residual[:, keep])
+    left, right = each.facts["residual"], shared.facts["residual"]
+    torch.testing.assert_close(left[:, keep], right[:, keep])
     np.testing.assert_allclose(
         each.coef[:, 7].numpy(), oracle.fit(y[:, 7], own[..., 7], weights[:, 7]).coef, rtol=1e-9
     )
@@ -224,9 +231,8 @@ def test_residuals_of_light_rows_are_not_lost_beside_heavy_ones() -> None:
     y = rng.normal(size=(12, 5)) + 100
     weights = np.where(np.arange(12) < 3, 1.0, 1e-24)[:, None] * np.ones((1, 5))
     problem = problem_of(design, y, weights)
-    solution = whole(problem, residual=True)
-    assert solution.residual is not None
-    rss = (problem.weights * solution.residual.square()).sum(0).numpy()
+    solution = whole(problem, "residual")
+    rss = (problem.weights * solution.facts["residual"].square()).sum(0).numpy()
     want = [float(oracle.exact(y[:, k], design, weights[:, k])[2]) for k in range(5)]
     np.testing.assert_allclose(rss, want, rtol=1e-11)
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests import oracle
-from xr_lstsq.solvers.minimum_norm import minimum_norm
+from xr_lstsq.solvers.minimum_norm import MinimumNorm
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -20,10 +20,9 @@ def solve(
     """Solve for (n, p, u) rows and (n, b) samples with the default cut-off."""
     cutoffs = torch.full((rows.shape[2],), EPS * max(rows.shape[:2]), dtype=torch.float64)
     index = None if pattern is None else torch.as_tensor(pattern)
-    coef, rank, residual = minimum_norm(
-        torch.as_tensor(rows), torch.as_tensor(y), cutoffs, pattern=index
-    )
-    return coef.numpy(), rank.numpy(), residual.numpy()
+    system = MinimumNorm.of(torch.as_tensor(rows), cutoffs, index)
+    coef, residual = system.solve(torch.as_tensor(y))
+    return coef.numpy(), system.take(system.rank).numpy(), residual.numpy()
 
 
 @pytest.mark.parametrize(("n", "p"), [(12, 3), (5, 5), (4, 7), (1, 1), (1, 3)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from xr_lstsq.outputs import OUTPUTS, STATS, multiply_units, select, variable_attrs
@@ -38,9 +40,14 @@ def test_units_are_multiplied(
 
 
 def test_what_is_asked_comes_after_what_is_always_there_in_the_order_of_the_table() -> None:
-    assert select(()) == ("coef", "nobs", "rank", "status")
-    assert select("rss") == ("coef", "nobs", "rank", "status", "rss")
-    assert select(["rmse", "dof", "rmse"])[4:] == ("dof", "rmse")
+    def names(stats: str | Iterable[str]) -> tuple[str, ...]:
+        return tuple(row.name for row in select(stats))
+
+    assert names(()) == ("coef", "nobs", "rank", "status")
+    assert names("rss") == ("coef", "nobs", "rank", "status", "rss")
+    assert names(["rmse", "dof", "rmse"])[4:] == ("dof", "rmse")
+    assert names("default")[4:] == ("dof", "resid_std", "rsquared", "stderr")
+    assert names(["default", "rss"])[4:] == ("dof", "rss", "resid_std", "rsquared", "stderr")
 
 
 def test_an_unknown_statistic_lists_the_known_ones() -> None:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["ChunkError", "DeviceError", "DtypeError", "LabelError", "WriteError"]
+__all__ = [
+    "ChunkError",
+    "DeviceError",
+    "DtypeError",
+    "LabelError",
+    "ValidationError",
+    "WriteError",
+]
 
 
 class LabelError(ValueError):
@@ -19,6 +26,10 @@ class DtypeError(ValueError, TypeError):
 
 class DeviceError(RuntimeError):
     """The device does not exist, or not even one pixel fits into its memory."""
+
+
+class ValidationError(RuntimeError):
+    """A fit holds numbers that its cube does not give; the message is the table of differences."""
 
 
 class WriteError(OSError):

@@ -17,6 +17,8 @@ from xr_lstsq.errors import LabelError
 
 __all__ = ["SPECIFICATION", "coefficients", "join", "label", "params"]
 
+ANCILLARY = ("stderr", "status", "nobs")
+"""Variables that say how far coefficients may be trusted."""
 SPECIFICATION = "lstsq"
 """Attribute that holds the specification of a fit; fits are found by it, never by names."""
 
@@ -32,23 +34,29 @@ def label(
     units = stripped.attrs.get("units")
     own = _param_units(job, units)
     specification = json.dumps(_specify(job, stripped, own))
-    param = _param_coordinates(job, own, specification)
+    extra = _own_coordinates(job, own, specification)
+    rows = {row.name: row for row in job.options.outputs}
     mapping = labels.grid_mapping(stripped)
     fit: dict[str, xr.DataArray] = {}
     for key, array in arrays.items():
-        row = outputs.OUTPUTS[key]
-        variable = labels.restore(
-            array, stripped, axes[row.shape], extra=param if row.shape == "param" else None
-        )
-        # rss and rmse of weighted residuals have the units of the weights in them.
+        row = rows[key]
+        variable = labels.restore(array, stripped, axes[row.shape], extra=extra[row.shape])
+        # Sums of weighted residuals have the units of the weights in them.
         weighted = job.weights is not None and row.power != 0 and row.shape == "pixel"
         variable.attrs = outputs.variable_attrs(row, name, None if weighted else units)
         if row.is_data:
             variable.attrs = variable.attrs | labels.data_attrs(stripped)
         if key == "coef":
             variable.attrs[SPECIFICATION] = specification
-            if own is not None and len(set(own)) == 1:
-                variable.attrs["units"] = own[0]
+            beside = [job.prefix + name for name in ANCILLARY if name in arrays]
+            variable.attrs["ancillary_variables"] = " ".join(beside)
+        if (
+            row.power
+            and own is not None
+            and len(set(own)) == 1
+            and "param" in outputs.AXES[row.shape]
+        ):
+            variable.attrs["units"] = outputs.multiply_units(own[0], "", difference=row.difference)
         if mapping is not None and mapping in variable.coords:
             variable.encoding["grid_mapping"] = mapping
         fit[job.prefix + key] = variable
@@ -56,7 +64,7 @@ def label(
         # Without coordinates along the samples, which only residuals and fitted values carry.
         array = job.design.array
         fit[VARIABLE] = xr.DataArray(
-            array.data, param, array.dims, attrs={"long_name": "design matrix"}
+            array.data, extra["param"], array.dims, attrs={"long_name": "design matrix"}
         )
     result = xr.Dataset(fit)
     if "source" in stripped.encoding:
@@ -85,9 +93,12 @@ def join(parts: list[xr.Dataset], cubes: xr.Dataset) -> xr.Dataset:
     fit.attrs = dict(cubes.attrs)
     if len(parts) > 1:
         # The params are those of several variables, so their specification names none.
-        _, _, spec = coefficients(fit)[0]
-        spec |= {"variable": None} if same else {"variable": None, "units": None}
-        fit[spec["param_dim"]].attrs[SPECIFICATION] = json.dumps(spec)
+        specs = [spec for _, _, spec in coefficients(fit)]
+        shared = {
+            key: value for key, value in specs[0].items() if all(s[key] == value for s in specs)
+        }
+        shared |= {"variable": None, "fits": specs}
+        fit[specs[0]["param_dim"]].attrs[SPECIFICATION] = json.dumps(shared)
     if "source" in cubes.encoding:
         fit.encoding["source"] = cubes.encoding["source"]
     return fit
@@ -142,12 +153,23 @@ def coefficients(fit: xr.Dataset) -> list[tuple[str, xr.DataArray, dict[str, Any
         if SPECIFICATION in variable.attrs
     ]
     if not found:
+        # Arithmetic drops the attributes of variables, and keeps those of coordinates
+        texts = {c.attrs[SPECIFICATION] for c in fit.coords.values() if SPECIFICATION in c.attrs}
+        specs = [spec for text in sorted(texts) for spec in _each(json.loads(text))]
+        found = [(s["coef"], fit[s["coef"]], s) for s in specs if s["coef"] in fit.data_vars]
+    if not found:
         msg = (
             f"the Dataset with the variables {list(fit.data_vars)} is no fit: none of them has the "
             f"attribute {SPECIFICATION!r}. Pass what .lstsq.solve returned, or a file made of it."
         )
         raise ValueError(msg)
     return found
+
+
+def _each(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the specifications of the fits that share an axis of params."""
+    specs: list[dict[str, Any]] = spec.get("fits", [spec])
+    return specs
 
 
 def _with_own_units(part: xr.Dataset) -> xr.Dataset:
@@ -169,16 +191,46 @@ def _param_units(job: Job, units: str | None) -> list[str] | None:
     ]
 
 
-def _param_coordinates(job: Job, units: list[str] | None, specification: str) -> xr.Coordinates:
-    """Return the coordinates along the params: their names, and their units where known."""
-    param_dim = job.options.param_dim
-    coords = job.design.param.to_dataset()
+def _own_coordinates(
+    job: Job, units: list[str] | None, specification: str
+) -> dict[str, xr.Coordinates]:
+    """Return the coordinates of the dims that the cube does not have, for each shape.
+
+    Those of the params are their names and, where known, their units and origins.
+    """
+    param_dim, design = job.options.param_dim, job.design
+    coords = design.param.to_dataset()
     coords[param_dim].attrs = {"long_name": "param of the fit", SPECIFICATION: specification}
-    if units is not None:
-        coords = coords.assign_coords(
-            {labels.PARAM_UNITS: (param_dim, np.array(units), {"long_name": "units of the param"})}
-        )
-    return coords.coords
+    texts = {
+        labels.PARAM_UNITS: (units, "units of the param"),
+        labels.PARAM_ORIGIN: (design.origins, "where the time of the param is 0"),
+    }
+    for name, (values, long_name) in texts.items():
+        if values is not None:
+            coords = coords.assign_coords(
+                {name: (param_dim, np.array(values), {"long_name": long_name})}
+            )
+    names = outputs.own_axes(job.options.outputs, param_dim)
+    found: dict[str, xr.Coordinates] = {}
+    for shape, axes in outputs.AXES.items():
+        own = coords if "param" in axes else xr.Dataset()
+        if "param_2" in axes and "param_2" in names:
+            own = own.assign_coords({names["param_2"]: coords[param_dim].values})
+        if "bound" in axes:
+            own = own.assign_coords(bound=list(outputs.BOUNDS))
+        found[shape] = own.coords
+    return found
+
+
+def _plain(attrs: dict[Hashable, Any]) -> dict[str, Any]:
+    """Return the attributes that JSON can hold."""
+    plain = {}
+    for name, value in attrs.items():
+        value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+        flat = value if isinstance(value, list | tuple) else [value]
+        if all(isinstance(one, str | int | float) for one in flat):
+            plain[str(name)] = value
+    return plain
 
 
 def _specify(job: Job, stripped: labels.Labels, units: list[str] | None) -> dict[str, Any]:
@@ -190,9 +242,13 @@ def _specify(job: Job, stripped: labels.Labels, units: list[str] | None) -> dict
         "terms": job.design.specification,
         "long_names": None if job.design.long_names is None else list(job.design.long_names),
         "units": units,
+        "coef": f"{job.prefix}coef",
         "dim": str(job.dim),
+        "dims": [str(name) for name in stripped.dims],
         "param_dim": options.param_dim,
         "variable": None if stripped.name is None else str(stripped.name),
+        "attrs": _plain(labels.data_attrs(stripped)),
+        "span": None if job.design.span is None else list(job.design.span),
         "arguments": {
             "weights": _name(job.weights),
             "valid": _name(job.valid),
@@ -201,6 +257,7 @@ def _specify(job: Job, stripped: labels.Labels, units: list[str] | None) -> dict
             "deficient": options.deficient,
             "rcond": options.rcond,
             "dtype": options.dtype,
+            **job.method.to_json(),
         },
     }
 

@@ -4,24 +4,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 __all__ = [
     "ALWAYS",
+    "AXES",
+    "BOUNDS",
+    "DEFAULT",
     "OUTPUTS",
     "STATS",
     "STATUS",
     "Output",
     "dtype_of",
     "multiply_units",
+    "own_axes",
     "select",
     "variable_attrs",
 ]
 
-Shape = Literal["param", "pixel", "sample"]
+Shape = Literal["param", "bound", "matrix", "pixel", "sample"]
+
+AXES: dict[Shape, tuple[str, ...]] = {
+    "param": ("param",),
+    "bound": ("param", "bound"),
+    "matrix": ("param", "param_2"),
+    "pixel": (),
+    "sample": ("sample",),
+}
+"""Axes of each shape before the pixel dims; ``sample`` takes its place among them at the end."""
+BOUNDS = ("lower", "upper")
+"""Labels along ``bound``."""
 
 STATUS: dict[str, int] = {
     "solved": 0,
@@ -47,14 +62,16 @@ class Output:
     ----------
     name : str
         Name of the variable, without the prefix of a Dataset fit.
-    shape : {"param", "pixel", "sample"}
-        ``param``: (p, *pixel dims). ``pixel``: the pixel dims. ``sample``: the cube's own dims.
+    shape : {"param", "bound", "matrix", "pixel", "sample"}
+        ``param``: (p, *pixel dims). ``bound``: (p, 2, *pixel dims). ``matrix``: (p, p, *pixel
+        dims). ``pixel``: the pixel dims. ``sample``: the cube's own dims.
     kind : {"float", "int32", "int8"}
         ``float`` takes the dtype of the answer.
     long_name : str
         CF long_name; ``{name}`` stands for the name of the fitted variable.
-    power : int
-        Power of the cube's units in which the variable stands; 0 for pure numbers.
+    power : int, optional
+        Power of the cube's units in which the variable stands; 0 for pure numbers; None where no
+        one unit is right.
     difference : bool
         True where the variable measures differences of the cube's values, so that a scale with an
         offset (degC) becomes the scale without (K).
@@ -66,7 +83,7 @@ class Output:
     shape: Shape
     kind: Literal["float", "int32", "int8"]
     long_name: str
-    power: int = 0
+    power: int | None = 0
     difference: bool = False
     is_data: bool = False
 
@@ -79,27 +96,54 @@ OUTPUTS: dict[str, Output] = {
         Output("rank", "pixel", "int32", "rank of the design on the samples that count"),
         Output("status", "pixel", "int8", STATUS_LONG_NAME),
         Output("dof", "pixel", "int32", "degrees of freedom, nobs - rank"),
-        Output(
-            "rss", "pixel", "float", "weighted sum of squared residuals", power=2, difference=True
-        ),
-        Output("rmse", "pixel", "float", "root of rss over nobs", power=1, difference=True),
+        Output("rss", "pixel", "float", "weighted sum of squared residuals", 2, True),
+        Output("rmse", "pixel", "float", "root of rss over nobs", 1, True),
+        Output("resid_std", "pixel", "float", "root of rss over dof", 1, True),
+        Output("rsquared", "pixel", "float", "coefficient of determination of {name}"),
+        Output("rsquared_adj", "pixel", "float", "adjusted coefficient of determination of {name}"),
+        Output("stderr", "param", "float", "standard errors of coefficients of {name}", 1, True),
+        Output("tvalue", "param", "float", "coefficients over standard errors"),
+        Output("pvalue", "param", "float", "two-sided p-values of coefficients of {name}"),
+        Output("conf_int", "bound", "float", "confidence intervals of coefficients of {name}", 1),
+        Output("cov", "matrix", "float", "covariance of coefficients of {name}", None),
+        Output("cond", "pixel", "float", "condition of the weighted rows with unit-norm columns"),
+        Output("leverage", "sample", "float", "leverage of samples of {name}"),
         Output("residual", "sample", "float", "{name} minus its fit", 1, True, True),
         Output("fitted", "sample", "float", "fit of {name}", 1, False, True),
+        Output("fvalue", "pixel", "float", "F of all params but the constant"),
+        Output("f_pvalue", "pixel", "float", "p-values of fvalue"),
+        Output("aic", "pixel", "float", "Akaike information criterion"),
+        Output("bic", "pixel", "float", "Bayesian information criterion"),
+        Output("loglik", "pixel", "float", "logarithm of the likelihood"),
+        Output("temporal_coherence", "pixel", "float", "temporal coherence of {name}"),
+        Output("rho", "pixel", "float", "autocorrelation of residuals one step of time apart"),
+        Output("n_eff", "pixel", "float", "effective number of samples of {name}"),
     )
 }
 """Every variable that a fit can hold. A new statistic is one row here and one function."""
 
 ALWAYS = ("coef", "nobs", "rank", "status")
-STATS = tuple(name for name in OUTPUTS if name not in ALWAYS)
+AUTOCORRELATION = ("rho", "n_eff")
+"""There whenever the autocorrelation of residuals is estimated, and only then."""
+STATS = tuple(name for name in OUTPUTS if name not in (*ALWAYS, *AUTOCORRELATION))
+DEFAULT = ("dof", "resid_std", "stderr", "rsquared")
+"""What ``stats="default"`` stands for: what a map needs to be published."""
 
 
-def select(stats: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the names of a fit's variables: those always there, then those asked for.
+def select(
+    stats: str | Iterable[str], *, autocorrelated: bool = False, real_dof: bool = False
+) -> tuple[Output, ...]:
+    """Return the variables of a fit: those always there, then those asked for.
 
     Parameters
     ----------
     stats : str or iterable of str
-        Names out of `STATS`; one name may be given as it is. Repeats count once.
+        Names out of `STATS`; one name may be given as it is. Repeats count once. ``"default"``
+        stands for `DEFAULT`.
+    autocorrelated : bool
+        Whether the autocorrelation of residuals is estimated.
+    real_dof : bool
+        Whether degrees of freedom are real numbers.
 
     Raises
     ------
@@ -107,13 +151,49 @@ def select(stats: str | Iterable[str]) -> tuple[str, ...]:
         For a name that is not known; the known ones are listed.
     """
     asked = (stats,) if isinstance(stats, str) else tuple(stats)
-    unknown = [name for name in asked if name not in STATS]
+    names = [one for name in asked for one in (DEFAULT if name == "default" else (name,))]
+    known = (*STATS, *(AUTOCORRELATION if autocorrelated else ()))
+    unknown = [name for name in names if name not in known]
     if unknown:
-        always = [name for name in unknown if name in ALWAYS]
-        hint = f" ({', '.join(always)}: always there, need not be asked for)" if always else ""
-        msg = f"stats has {unknown!r}, which are not known{hint}. Choose from {', '.join(STATS)}."
+        hints = [
+            f"{name}: always there, need not be asked for" for name in unknown if name in ALWAYS
+        ]
+        hints += [
+            f"{name}: comes with cov_type='ar1' or noise='ar1'"
+            for name in unknown
+            if name in AUTOCORRELATION
+        ]
+        hint = f" ({'; '.join(hints)})" if hints else ""
+        msg = (
+            f"stats has {unknown!r}, which are not known{hint}. "
+            f"Choose from {', '.join(STATS)}, or 'default' for {', '.join(DEFAULT)}."
+        )
         raise ValueError(msg)
-    return ALWAYS + tuple(name for name in STATS if name in asked)
+    wanted = {*ALWAYS, *names, *(AUTOCORRELATION if autocorrelated else ())}
+    rows = [OUTPUTS[name] for name in OUTPUTS if name in wanted]
+    if real_dof:
+        rows = [
+            replace(row, kind="float", long_name="degrees of freedom, n_eff - rank")
+            if row.name == "dof"
+            else row
+            for row in rows
+        ]
+    return tuple(rows)
+
+
+def own_axes(rows: Iterable[Output], param_dim: str) -> dict[str, str]:
+    """Return the dims of variables that a cube does not have, by the names of their axes.
+
+    Parameters
+    ----------
+    rows : iterable of Output
+        The variables.
+    param_dim : str
+        Name of the dim of the params.
+    """
+    names = {"param": param_dim, "param_2": f"{param_dim}_2", "bound": "bound"}
+    used = {axis for row in rows for axis in AXES[row.shape] if axis in names}
+    return {axis: name for axis, name in names.items() if axis in used}
 
 
 def dtype_of(output: Output, dtype: str) -> np.dtype[Any]:
@@ -188,6 +268,10 @@ def _powers(units: str) -> dict[str, int] | None:
     return powers
 
 
+STANDARD_NAMES = {"nobs": "number_of_observations", "stderr": "standard_error"}
+"""CF standard names and modifiers."""
+
+
 def variable_attrs(output: Output, name: str, units: str | None) -> dict[str, Any]:
     """Return the CF attributes of a variable of a fit, apart from those of the data themselves.
 
@@ -205,10 +289,10 @@ def variable_attrs(output: Output, name: str, units: str | None) -> dict[str, An
         attrs["flag_values"] = np.array(list(STATUS.values()), dtype=np.int8)
         attrs["flag_meanings"] = " ".join(STATUS)
         attrs["standard_name"] = "status_flag"
-    elif output.name == "nobs":
-        attrs["standard_name"] = "number_of_observations"
-    if output.kind == "int32":
+    elif output.name in STANDARD_NAMES:
+        attrs["standard_name"] = STANDARD_NAMES[output.name]
+    if output.name != "status" and output.power == 0:
         attrs["units"] = "1"
-    elif output.power and output.shape != "param" and units is not None:
+    elif output.power and output.shape not in ("param", "bound") and units is not None:
         attrs["units"] = multiply_units(units, "", output.power, difference=output.difference)
     return attrs

@@ -33,6 +33,11 @@ def solve(
     deficient: str = "min_norm",
     rcond: float | None = None,
     stats: str | Iterable[str] = (),
+    cov_type: str = "nonrobust",
+    maxlags: int | None = None,
+    absolute_sigma: bool = False,
+    noise: str | None = None,
+    level: float = 0.95,
     dtype: str = "float64",
     device: str = "auto",
     max_memory: int | str | None = None,
@@ -76,7 +81,33 @@ def solve(
         Cut-off of the rank, relative to the largest singular value of the pixel's valid weighted
         rows with columns of unit norm. None means eps * max(nobs, p).
     stats : name or names
-        Variables to return beside those always there, out of dof, rss, rmse, residual, fitted.
+        Variables to return beside those always there: dof, rss, rmse, resid_std, rsquared,
+        rsquared_adj, stderr, tvalue, pvalue, conf_int, cov, cond, leverage, residual, fitted,
+        fvalue, f_pvalue, aic, bic, loglik, temporal_coherence (each said in the reference of
+        outputs). ``"default"`` stands for dof, resid_std, stderr and rsquared. Only what is asked
+        for is computed.
+    cov_type : {"nonrobust", "HC0", "HC1", "HC2", "HC3", "HAC", "ar1"}
+        How stderr, tvalue, pvalue, conf_int and cov are made; coefficients do not change.
+        ``"nonrobust"``: samples of equal variance over weight, independent. ``"HC0"`` to ``"HC3"``:
+        of any variance (MacKinnon and White 1985). ``"HAC"``: of any variance, and correlated over
+        at most `maxlags` steps of time, with weights 1 - lag / (maxlags + 1) and without a
+        correction for small samples (Newey and West 1987). ``"ar1"``: correlated as exp(-lag),
+        so that nobs samples say no more than n_eff = nobs (1 - rho) / (1 + rho) independent ones:
+        resid_std and stderr are those of dof = n_eff - rank (Santer et al. 2008). Lags are counted
+        in time, so gaps and irregular steps count as long as they are.
+    maxlags : int, optional
+        Steps of time, for ``cov_type="HAC"``. None takes the whole part of 4 (n / 100)^(2/9), n
+        samples long or short of gaps (Newey and West 1994).
+    absolute_sigma : bool
+        True when weights are true inverse variances: errors then do not depend on the residuals,
+        and tests and intervals are those of the normal distribution.
+    noise : {None, "ar1"}
+        ``"ar1"`` fits a second time, by generalised least squares, for noise that is correlated as
+        the residuals of the first fit are (feasible GLS; Prais and Winsten 1954). rss, rsquared,
+        leverage and likelihood are then those of whitened samples. A pixel with too few pairs of
+        samples for that gets status too_few_obs.
+    level : float
+        Level of confidence of conf_int.
     dtype : {"float64", "float32"}
         Dtype of the answer. ``"float32"`` also solves in float32, which is faster and off by about
         1e-7 of the size of a pixel's samples, over its smallest eigenvalue (see the explanation
@@ -113,6 +144,15 @@ def solve(
 
     Notes
     -----
+    With ``cov_type="ar1"`` or ``noise="ar1"`` the fit also has rho and n_eff. rho is the
+    correlation of a pixel's residuals, times the root of their weights, over the pairs of samples
+    that are truly one step of time apart; on irregular time that of noise which decays as
+    exp(-dt / tau), over a median step (Mudelsee 2002). Negative values are set to 0; under 10 pairs
+    it is NaN. These two and ``"HAC"`` need samples along one time axis.
+
+    Without degrees of freedom, resid_std, stderr, tests and intervals are NaN. At short rank stderr
+    is the error of the minimum-norm estimate, not of a param that the samples determine.
+
     Rank is judged on columns of unit norm, so rank, status, fitted values and rss never move when
     a regressor changes units. A minimum-norm answer is in the coefficients' own units, and so
     depends on them by definition.
@@ -140,6 +180,11 @@ def solve(
         deficient=deficient,
         rcond=rcond,
         stats=stats,
+        cov_type=cov_type,
+        maxlags=maxlags,
+        absolute_sigma=absolute_sigma,
+        noise=noise,
+        level=level,
         dtype=dtype,
         device=device,
         max_memory=max_memory,
@@ -201,6 +246,7 @@ def take_labels_off(job: Job) -> Unlabelled:
             for key, operand in others.items()
         },
         outputs=options.outputs,
+        method=job.method,
         nodata=arguments.nodata_values(job.cube, options.nodata),
         min_obs=options.min_obs,
         keep_short=options.deficient == "min_norm",
@@ -218,16 +264,25 @@ def _run(job: Job) -> xr.Dataset:
     options, dim, param_dim = job.options, job.dim, job.options.param_dim
     dims = bare.cube.axes
     pixels = tuple(name for name in dims if name != dim)
-    axes = {"param": (param_dim, *pixels), "pixel": pixels, "sample": dims}
-    rows = [outputs.OUTPUTS[name] for name in options.outputs]
+    rows = options.outputs
+    names = outputs.own_axes(rows, param_dim)
+    axes: dict[str, tuple[Hashable, ...]] = {
+        row.shape: dims
+        if row.shape == "sample"
+        else (*(names[axis] for axis in outputs.AXES[row.shape]), *pixels)
+        for row in rows
+    }
+    p = job.design.array.sizes[param_dim]
+    sizes = {"param": p, "param_2": p, "bound": len(outputs.BOUNDS)}
     results = blocks.run(
         functools.partial(_solve_block, plan=bare.plan),
         bare.cube,
         bare.others,
         [blocks.Result(axes[row.shape], outputs.dtype_of(row, options.dtype)) for row in rows],
-        whole={dim: job.cube.sizes[dim], param_dim: job.design.array.sizes[param_dim]},
+        whole={dim: job.cube.sizes[dim]} | {name: sizes[axis] for axis, name in names.items()},
     )
-    return fits.label(job, bare.labels, dict(zip(options.outputs, results, strict=True)), axes)
+    arrays = {row.name: array for row, array in zip(rows, results, strict=True)}
+    return fits.label(job, bare.labels, arrays, axes)
 
 
 def _solve_block(*args: Any, **kwargs: Any) -> tuple[Any, ...]:

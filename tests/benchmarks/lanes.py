@@ -16,12 +16,12 @@ import click
 import numpy as np
 import torch
 
-from xr_lstsq.solvers import least_squares
 from xr_lstsq.solvers.cost import most_missing
 from xr_lstsq.solvers.factor import factorise
-from xr_lstsq.solvers.least_squares import Lane
+from xr_lstsq.solvers.lanes import LANES, Lane
 from xr_lstsq.solvers.problem import Problem, weigh
 from xr_lstsq.solvers.shared import share
+from xr_lstsq.solvers.wanted import NOTHING
 
 SHAPES = [(40, 3), (100, 6), (100, 12), (60, 20), (87, 29), (150, 50)]
 PIXELS = 4000
@@ -32,7 +32,7 @@ def seconds(lane: Lane, problem: Problem, repeats: int) -> float:
     times = []
     for _ in range(repeats + 1):
         start = time.perf_counter()
-        least_squares._LANES[lane](problem, False)
+        LANES[lane](problem, NOTHING)
         times.append(time.perf_counter() - start)
     return statistics.median(times[1:])
 

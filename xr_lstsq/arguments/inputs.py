@@ -13,9 +13,11 @@ from xr_lstsq import blocks, labels
 from xr_lstsq.arguments.options import Options
 from xr_lstsq.design import Term
 from xr_lstsq.design.matrix import Design, from_array, from_labelled, from_term
+from xr_lstsq.design.steps import read_steps
 from xr_lstsq.errors import DtypeError, LabelError
+from xr_lstsq.method import HAC, Method
 
-__all__ = ["Job", "names_used", "read_design", "read_samples", "shared_dims"]
+__all__ = ["Job", "names_used", "read_design", "read_method", "read_samples", "shared_dims"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +29,7 @@ class Job:
     design: Design
     weights: xr.DataArray | None
     valid: xr.DataArray | None
+    method: Method
     options: Options
     prefix: str
 
@@ -81,6 +84,24 @@ def read_design(design: Any, cube: xr.DataArray, dim: Hashable, param_dim: str) 
     columns = from_labelled(labels.match(design, cube, "design"), dim, param_dim)
     order = [name for name in cube.dims if name in columns.array.dims and name != dim]
     return replace(columns, array=columns.array.transpose(dim, param_dim, *order))
+
+
+def read_method(method: Method, cube: xr.DataArray, dim: Hashable) -> Method:
+    """Return how statistics are made, with the samples' places in time where that takes them.
+
+    Raises
+    ------
+    LabelError
+        When the samples do not lie along one time axis, and the method needs that.
+    """
+    if method.needs_time is None:
+        return method
+    steps = read_steps(cube.coords.get(dim), method.needs_time)
+    maxlags = method.maxlags
+    if method.cov_type == HAC and maxlags is None:
+        # Newey and West 1994, doi:10.2307/2297912
+        maxlags = int(4 * (cube.sizes[dim] / 100) ** (2 / 9))
+    return replace(method, maxlags=maxlags, position=steps.position, regular=steps.regular)
 
 
 def names_used(cubes: xr.Dataset, samples: dict[str, Any]) -> dict[str, str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import xarray as xr
 
 from xr_lstsq import blocks, outputs
+from xr_lstsq.method import COV_TYPES, HAC, Method
 
 __all__ = ["Options", "nodata_values", "read_options", "refuse_foreign"]
 
@@ -31,7 +33,8 @@ FOREIGN = {
 class Options:
     """The arguments of a fit that hold for all of its cubes, checked."""
 
-    outputs: tuple[str, ...]
+    outputs: tuple[outputs.Output, ...]
+    method: Method
     nodata: tuple[float, ...]
     min_obs: int
     deficient: str
@@ -60,6 +63,11 @@ def refuse_foreign(function: Callable[P, R]) -> Callable[P, R]:
 def read_options(
     *,
     stats: str | Iterable[str],
+    cov_type: str,
+    maxlags: int | None,
+    absolute_sigma: bool,
+    noise: str | None,
+    level: float,
     nodata: Any,
     min_obs: int,
     deficient: str,
@@ -85,13 +93,19 @@ def read_options(
         raise ValueError(msg)
     for name, value, known in (
         ("deficient", deficient, ("min_norm", "nan")),
+        ("cov_type", cov_type, COV_TYPES),
+        ("noise", noise, (None, "ar1")),
         ("dtype", dtype, ("float64", "float32")),
     ):
-        if str(value) not in known:
+        if value not in known:
             msg = f"{name}={value!r} is not known. Choose from {', '.join(map(repr, known))}."
             raise ValueError(msg)
+    method = _read_method(cov_type, maxlags, absolute_sigma, noise, level)
+    rows = outputs.select(stats, autocorrelated=method.autocorrelated, real_dof=method.real_dof)
+    _refuse_f_test(rows, method)
     return Options(
-        outputs=outputs.select(stats),
+        outputs=rows,
+        method=method,
         nodata=_read_nodata(nodata),
         min_obs=int(min_obs),
         deficient=deficient,
@@ -102,6 +116,54 @@ def read_options(
         rechunk=rechunk,
         param_dim=param_dim,
     )
+
+
+def _read_method(
+    cov_type: str, maxlags: Any, absolute_sigma: Any, noise: str | None, level: Any
+) -> Method:
+    """Return how statistics are made; arguments that go against each other are refused."""
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
+        msg = f"level={level!r} is not between 0 and 1. Pass for example level=0.95."
+        raise ValueError(msg)
+    if not isinstance(absolute_sigma, bool | np.bool_):
+        msg = f"absolute_sigma={absolute_sigma!r} is neither True nor False. Pass one of them."
+        raise TypeError(msg)
+    if maxlags is not None:
+        if cov_type != HAC:
+            msg = (
+                f"maxlags={maxlags!r} is for cov_type='HAC', and cov_type is {cov_type!r}. Drop it."
+            )
+            raise ValueError(msg)
+        if isinstance(maxlags, bool) or not isinstance(maxlags, int | np.integer) or maxlags < 0:
+            msg = f"maxlags={maxlags!r} is not a whole number from 0. Pass steps of time."
+            raise ValueError(msg)
+    if cov_type != "nonrobust":
+        other = "absolute_sigma=True" if absolute_sigma else f"noise={noise!r}"
+        if absolute_sigma or noise is not None:
+            msg = (
+                f"cov_type={cov_type!r} makes errors from the residuals, and {other} from what is "
+                "known of the noise. Drop one of the two."
+            )
+            raise ValueError(msg)
+    return Method(
+        cov_type=cov_type,
+        maxlags=None if maxlags is None else int(maxlags),
+        absolute_sigma=bool(absolute_sigma),
+        noise=noise,
+        level=float(level),
+    )
+
+
+def _refuse_f_test(rows: tuple[outputs.Output, ...], method: Method) -> None:
+    """Refuse the F test of a whole model where its errors are not those of equal noise."""
+    asked = [row.name for row in rows if row.name in ("fvalue", "f_pvalue")]
+    if asked and (method.cov_type != "nonrobust" or method.absolute_sigma):
+        other = "absolute_sigma=True" if method.absolute_sigma else f"cov_type={method.cov_type!r}"
+        msg = (
+            f"stats has {asked}, the F test of samples of equal, unknown variance, which {other} "
+            "denies. Drop one of the two."
+        )
+        raise ValueError(msg)
 
 
 def nodata_values(cube: xr.DataArray, given: tuple[float, ...]) -> tuple[float, ...]:

@@ -10,7 +10,14 @@ from typing import Any
 import xarray as xr
 
 from xr_lstsq import blocks, labels, outputs
-from xr_lstsq.arguments.inputs import Job, names_used, read_design, read_samples, shared_dims
+from xr_lstsq.arguments.inputs import (
+    Job,
+    names_used,
+    read_design,
+    read_method,
+    read_samples,
+    shared_dims,
+)
 from xr_lstsq.arguments.options import Options, read_options
 from xr_lstsq.design import parse
 
@@ -130,10 +137,12 @@ def _read_job(
     labels.refuse_taken(
         cube,
         dim,
-        tuple(prefix + name for name in options.outputs),
-        options.param_dim,
-        keeps_samples=any(outputs.OUTPUTS[name].shape == "sample" for name in options.outputs),
+        tuple(prefix + row.name for row in options.outputs),
+        outputs.own_axes(options.outputs, options.param_dim),
+        keeps_samples=any(row.shape == "sample" for row in options.outputs),
     )
+    if any(row.name == "temporal_coherence" for row in options.outputs):
+        labels.refuse_but_radians(cube)
     if not options.rechunk:
         blocks.refuse_cut(cube.data, cube.dims.index(dim), dim, labels.shown(cube))
     return Job(
@@ -142,6 +151,7 @@ def _read_job(
         design=read_design(design, cube, dim, options.param_dim),
         weights=read_samples(samples["weights"], cube, dim, "weights"),
         valid=read_samples(samples["valid"], cube, dim, "valid"),
+        method=read_method(options.method, cube, dim),
         options=options,
         prefix=prefix,
     )

@@ -31,6 +31,8 @@ class Columns:
     levels : tuple of bool, length p
         True where a coefficient is a value of the cube, False where it measures differences of
         values: an intercept of degC stays degC, an amplitude is K.
+    origins : tuple of str, length p
+        The origin from which each counts; ``""`` where there is none.
     """
 
     matrix: NDArray[np.float64]
@@ -38,6 +40,7 @@ class Columns:
     units: tuple[str, ...]
     long_names: tuple[str, ...]
     levels: tuple[bool, ...]
+    origins: tuple[str, ...]
 
     @classmethod
     def join(cls, parts: Iterable[Columns]) -> Columns:
@@ -73,4 +76,5 @@ class Columns:
             units=tuple(unit for part in parts for unit in part.units),
             long_names=tuple(text for part in parts for text in part.long_names),
             levels=tuple(level for part in parts for level in part.levels),
+            origins=tuple(origin for part in parts for origin in part.origins),
         )

@@ -24,7 +24,14 @@ from xr_lstsq.design.calendars import (
 )
 from xr_lstsq.errors import LabelError
 
-__all__ = ["DATETIME64", "Number", "SampleAxis", "as_number", "is_finite", "read_axis"]
+__all__ = [
+    "DATETIME64",
+    "Number",
+    "SampleAxis",
+    "as_number",
+    "is_finite",
+    "read_axis",
+]
 
 Number: TypeAlias = int | float
 
@@ -98,6 +105,16 @@ class SampleAxis:
         if self.calendar is not None:
             return tick_text(twice // 2, self.calendar)
         return as_number(Fraction(twice, 2 * self.scale))
+
+    def span(self) -> tuple[str | Number, str | Number] | None:
+        """Return the smallest and the largest label, as `origin` returns one; None without any."""
+        valid = [tick for tick in self.ticks if tick is not None]
+        if not valid:
+            return None
+        first, last = min(valid), max(valid)
+        if self.calendar is not None:
+            return tick_text(first, self.calendar), tick_text(last, self.calendar)
+        return as_number(Fraction(first, self.scale)), as_number(Fraction(last, self.scale))
 
     def since(self, origin: str | Number) -> tuple[list[int | None], int]:
         """Measure the labels from an origin, exactly.

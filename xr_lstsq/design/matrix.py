@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from xr_lstsq.design.columns import Columns
+from xr_lstsq.design.coordinate import Number, read_axis
 from xr_lstsq.design.terms import Term
 from xr_lstsq.errors import DtypeError, LabelError
 
@@ -38,6 +39,11 @@ class Design:
         Whether each param is a value of the cube or measures differences, where the design tells.
     specification : dict
         The design as JSON data.
+    origins : tuple of str, or None
+        The origin from which each param counts; None where the design does not tell.
+    span : tuple or None
+        Smallest and largest label of the samples, as an ISO 8601 text or a number, where the design
+        is made of them.
     stored : bool
         Whether the fit has to keep the matrix, because the specification cannot remake it.
     """
@@ -48,6 +54,8 @@ class Design:
     long_names: tuple[str, ...] | None
     levels: tuple[bool, ...] | None
     specification: dict[str, Any]
+    origins: tuple[str, ...] | None
+    span: tuple[str | Number, str | Number] | None
     stored: bool
 
 
@@ -72,8 +80,19 @@ def from_term(term: Term, coord: xr.DataArray, dim: Hashable, param_dim: str) ->
         long_names=columns.long_names,
         levels=columns.levels,
         specification=bound.to_json(),
+        origins=columns.origins,
+        span=read_axis(_ends(coord)).span(),
         stored=False,
     )
+
+
+def _ends(coord: xr.DataArray) -> xr.DataArray:
+    """Return the smallest and the largest of the labels, or none."""
+    there = coord[coord.notnull().values]
+    if not there.size:
+        return there
+    order = [int(find(there.values)) for find in (np.argmin, np.argmax)]
+    return there[order]
 
 
 def from_array(values: Any, n: int, dim: Hashable, param_dim: str) -> Design:
@@ -156,6 +175,8 @@ def _stored(array: xr.DataArray, param_dim: str, labels: Any) -> Design:
         long_names=None,
         levels=None,
         specification=specification,
+        origins=None,
+        span=None,
         stored=not pixel_dims,
     )
 

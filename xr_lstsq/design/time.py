@@ -57,6 +57,7 @@ class Polynomial(LabelTerm):
             units=tuple(_per(self.unit, power) for power in powers),
             long_names=tuple(long_names[: len(powers)]),
             levels=tuple(power == 0 for power in powers),
+            origins=(str(self.origin),) * len(powers),
         )
 
 
@@ -102,6 +103,7 @@ class Harmonics(LabelTerm):
             units=("",) * len(names),
             long_names=tuple(long_names),
             levels=(False,) * len(names),
+            origins=(str(self.origin),) * len(names),
         )
 
 

@@ -14,10 +14,11 @@ from xr_lstsq.outputs import STATUS
 from xr_lstsq.solvers import least_squares
 from xr_lstsq.solvers.factor import Factor
 from xr_lstsq.solvers.precision import DOUBLE, Precision
-from xr_lstsq.solvers.problem import Problem, Solution, Weighed, weigh
+from xr_lstsq.solvers.problem import Problem, Weighed, weigh
 from xr_lstsq.solvers.shared import Shared, share
+from xr_lstsq.solvers.wanted import Wanted
 from xr_lstsq.solvers.workspace import Workspace
-from xr_lstsq.statistics import NEEDS_FITTED, NEEDS_RESIDUAL, STATISTICS
+from xr_lstsq.statistics import STATISTICS, Solved, solve_with_noise, wanted
 
 __all__ = ["BatchSolver"]
 
@@ -36,6 +37,8 @@ class BatchSolver:
         The design, unless each pixel has its own.
     broken : bool
         True when a shared weight is negative, so that every pixel fails.
+    wanted : Wanted
+        What the statistics of the plan need of the solver.
     stages : tuple of Precision or None
         In which precisions pixels are solved, in turn (see `plan.stages`).
     """
@@ -43,15 +46,19 @@ class BatchSolver:
     plan: Plan
     shared: Shared | None
     broken: bool
+    wanted: Wanted
     stages: tuple[Precision | None, ...]
 
     @classmethod
     def of(cls, plan: Plan, design: Factor | Array, device: torch.device) -> BatchSolver:
         """Put the design of a block on a device, unless each pixel has its own."""
+        names = [row.name for row in plan.outputs]
         if not isinstance(design, Factor):
-            return cls(plan, None, False, stages(plan.dtype, None, device))
+            needs = wanted(names, plan.method, device)
+            return cls(plan, None, False, needs, stages(plan, None, needs, device))
         shared = share(design, device)
-        solver = cls(plan, shared, design.negative, stages(plan.dtype, shared, device))
+        needs = wanted(names, plan.method, device, has_constant=shared.has_constant)
+        solver = cls(plan, shared, design.negative, needs, stages(plan, shared, needs, device))
         for precision in solver.stages:
             if precision is not None:
                 shared.in_dtype(precision.systems)
@@ -62,9 +69,9 @@ class BatchSolver:
 
     def bytes_of_a_pixel(self, inputs: dict[str, Array], precision: Precision | None) -> int:
         """Return about how much working memory a pixel of these inputs takes."""
-        own = self.shared is None
+        own = self.shared is None or self.plan.method.noise is not None
         p = inputs["rows"].shape[1] if self.shared is None else self.shared.plain.shape[1]
-        return bytes_of_a_pixel(inputs["y"].shape[0], p, precision, own=own)
+        return bytes_of_a_pixel(inputs["y"].shape[0], p, precision, own=own, wanted=self.wanted)
 
     def run(
         self,
@@ -96,15 +103,10 @@ class BatchSolver:
             (k,) pixels that were left.
         """
         samples, problem, finite = self.read(batch, precision or DOUBLE, workspace)
-        wanted = set(self.plan.outputs)
         solve = least_squares.solve if precision else least_squares.solve_carefully
-        solution = solve(
-            problem,
-            residual=bool(wanted & NEEDS_RESIDUAL),
-            fitted=bool(wanted & NEEDS_FITTED),
-            max_bytes=max_bytes,
-        )
-        status, rank = self._judge(samples, solution, problem.p)
+        solved = solve_with_noise(problem, self.wanted, self.plan.method, solve, max_bytes)
+        solution = solved.solution
+        status, rank = self._judge(samples, solved, problem.p)
         results = {
             "coef": solution.coef,
             "nobs": problem.nobs,
@@ -112,16 +114,17 @@ class BatchSolver:
             "status": status,
         }
         no_answer = torch.isnan(solution.coef[0])
-        for name in self.plan.outputs:
-            if name not in results:
-                values = STATISTICS[name](problem, solution)
-                if values.is_floating_point():
+        some = bool(no_answer.any())
+        for row in self.plan.outputs:
+            if row.name not in results:
+                values = STATISTICS[row.name].function(solved)
+                if some and values.is_floating_point():
                     values = values.masked_fill(no_answer, torch.nan)
-                results[name] = values
+                results[row.name] = values
         if "fitted" in results:
             results["fitted"] = torch.where(finite, results["fitted"], torch.nan)
         left = solution.left.nonzero()[:, 0]
-        return {name: results[name] for name in self.plan.outputs}, left
+        return {row.name: results[row.name] for row in self.plan.outputs}, left
 
     def read(
         self, batch: dict[str, Tensor], precision: Precision, workspace: Workspace
@@ -162,15 +165,19 @@ class BatchSolver:
         )
         return samples, problem, finite
 
-    def _judge(self, samples: Weighed, solution: Solution, p: int) -> tuple[Tensor, Tensor]:
+    def _judge(self, samples: Weighed, solved: Solved, p: int) -> tuple[Tensor, Tensor]:
         """Return the status and rank of each pixel, (b,); without an answer, coef becomes NaN."""
-        coef, rank, nobs = solution.coef, solution.rank, samples.nobs
+        solution, nobs = solved.solution, samples.nobs
+        coef, rank = solution.coef, solution.rank
         failed = samples.broken | solution.not_finite()
+        few = nobs < self.plan.min_obs
+        if solved.whitened is not None:
+            few |= torch.isnan(solved.whitened.rho)
         if self.broken:
             failed = torch.ones_like(failed)
         # From the weakest fact to the strongest
         status = torch.where(rank < p, STATUS["rank_deficient"], STATUS["solved"])
-        status = torch.where(nobs < self.plan.min_obs, STATUS["too_few_obs"], status)
+        status = torch.where(few, STATUS["too_few_obs"], status)
         status = torch.where(nobs == 0, STATUS["no_data"], status)
         status = torch.where(failed, STATUS["failed"], status)
         blank = (status != STATUS["solved"]) & (status != STATUS["rank_deficient"])

@@ -13,7 +13,7 @@ from xr_lstsq.device.inputs import read_inputs
 from xr_lstsq.device.lease import lease, resolve
 from xr_lstsq.device.plan import Plan
 from xr_lstsq.device.staged import solve_in_stages
-from xr_lstsq.outputs import OUTPUTS, dtype_of
+from xr_lstsq.outputs import AXES, BOUNDS, dtype_of
 from xr_lstsq.solvers.factor import Factor
 
 __all__ = ["solve_block"]
@@ -46,7 +46,8 @@ def solve_block(
     Returns
     -------
     tuple of array
-        One array for each of ``plan.outputs``: (p, *pixels), pixels, or the cube's own shape.
+        One array for each of ``plan.outputs``: the axes of its shape, then those of the pixels; of
+        samples the cube's own shape.
 
     Raises
     ------
@@ -58,10 +59,11 @@ def solve_block(
     b = math.prod(pixels)
     own = None if isinstance(design, Factor) else design
     inputs = read_inputs(cube, plan, rows=own, weights=weights, valid=valid)
-    sizes = {"param": (p, b), "pixel": (b,), "sample": (n, b)}
+    lengths = {"param": p, "param_2": p, "bound": len(BOUNDS), "sample": n}
+    leading = {row.name: tuple(lengths[axis] for axis in AXES[row.shape]) for row in plan.outputs}
     out = {
-        name: np.empty(sizes[OUTPUTS[name].shape], dtype=dtype_of(OUTPUTS[name], plan.dtype))
-        for name in plan.outputs
+        row.name: np.empty((*leading[row.name], b), dtype=dtype_of(row, plan.dtype))
+        for row in plan.outputs
     }
 
     def store(results: dict[str, Array], at: slice | Array) -> None:
@@ -72,10 +74,8 @@ def solve_block(
         device = resolve(plan.device)
         with lease(device) as held:
             solve_in_stages(BatchSolver.of(plan, design, device), inputs, held, store)
-    shapes = {"param": (p, *pixels), "pixel": pixels, "sample": (n, *pixels)}
     arrays = []
-    for name in plan.outputs:
-        shape = OUTPUTS[name].shape
-        array = out[name].reshape(shapes[shape])
-        arrays.append(np.moveaxis(array, 0, plan.axis) if shape == "sample" else array)
+    for row in plan.outputs:
+        array = out[row.name].reshape((*leading[row.name], *pixels))
+        arrays.append(np.moveaxis(array, 0, plan.axis) if row.shape == "sample" else array)
     return tuple(arrays)

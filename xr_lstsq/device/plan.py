@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from xr_lstsq.device.lease import slow_in_float64
+from xr_lstsq.method import Method
+from xr_lstsq.outputs import Output
 from xr_lstsq.solvers.precision import DOUBLE, MIXED, SINGLE, Precision
 from xr_lstsq.solvers.shared import Shared
+from xr_lstsq.solvers.wanted import NOTHING, Wanted
 
 __all__ = ["Plan", "bytes_of_a_pixel", "stages"]
 
@@ -25,8 +28,10 @@ class Plan:
     axes : mapping of str to tuple of int
         For design, weights and valid: which axes of the cube theirs are, apart from the params'.
         Those of weights and valid rise.
-    outputs : tuple of str
-        Names of the arrays to return, in this order.
+    outputs : tuple of Output
+        The arrays to return, in this order.
+    method : Method
+        How statistics are made.
     nodata : tuple of float
         Values of the cube that mean missing.
     min_obs : int
@@ -45,7 +50,8 @@ class Plan:
 
     axis: int
     axes: Mapping[str, tuple[int, ...]]
-    outputs: tuple[str, ...]
+    outputs: tuple[Output, ...]
+    method: Method = field(default_factory=Method)
     nodata: tuple[float, ...] = ()
     min_obs: int = 1
     keep_short: bool = True
@@ -55,15 +61,19 @@ class Plan:
     max_bytes: int | None = None
 
 
-def stages(dtype: str, shared: Shared | None, device: torch.device) -> tuple[Precision | None, ...]:
+def stages(
+    plan: Plan, shared: Shared | None, wanted: Wanted, device: torch.device
+) -> tuple[Precision | None, ...]:
     """Return in which precisions pixels are solved, in turn: each takes what the one before left.
 
     Parameters
     ----------
-    dtype : str
-        Dtype of the answer.
+    plan : Plan
+        With the dtype of the answer.
     shared : Shared or None
         The design, unless each pixel has its own.
+    wanted : Wanted
+        What is asked beside coefficients.
     device : torch.device
         Where.
 
@@ -74,21 +84,28 @@ def stages(dtype: str, shared: Shared | None, device: torch.device) -> tuple[Pre
         no pixel.
     """
     first: tuple[Precision, ...] = ()
-    if shared is None or (shared.single and shared.tau < 1):
-        if dtype == "float32":
+    # Whitened rows have a condition of their own, and whether a constant lies in a span is a matter
+    # of float64's digits
+    exact = plan.method.noise is not None or "constant" in wanted.facts
+    if not exact and (shared is None or (shared.single and shared.tau < 1)):
+        if plan.dtype == "float32":
             first = (SINGLE,)
-        elif shared is not None and slow_in_float64(device):
+        # An inverse is not refined, and has the digits of the systems
+        elif shared is not None and not wanted.least_eigenvalue and slow_in_float64(device):
             first = (MIXED,)
     return (*first, DOUBLE, None)
 
 
-def bytes_of_a_pixel(n: int, p: int, precision: Precision | None, *, own: bool) -> int:
+def bytes_of_a_pixel(
+    n: int, p: int, precision: Precision | None, *, own: bool, wanted: Wanted = NOTHING
+) -> int:
     """Return about how much working memory a pixel takes on its way through the solver.
 
-    Copies of its samples, of coefficients, a packed system, and its design if it has its own. The
-    system of a wide design (n <= p) is that of its gaps, which are few beside n.
+    Copies of its samples, of coefficients, a packed system, its design if it has its own, and what
+    is asked beside coefficients. The system of a wide design (n <= p) is that of its gaps, which
+    are few beside n.
     """
     samples, coefficients, design = 6 * n, 4 * p, 2 * n * p if own else 0
     system = n * n // 8 if n <= p else p * (p + 1) // 2
     size = (precision or DOUBLE).samples.itemsize
-    return size * (samples + coefficients + system + design)
+    return size * (samples + coefficients + system + design + wanted.numbers_of_a_pixel(n, p))

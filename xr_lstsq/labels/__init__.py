@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from xr_lstsq.labels.choice import Chosen, choose, find_dim, refuse_dtype
+from xr_lstsq.labels.choice import Chosen, choose, find_dim, refuse_but_radians, refuse_dtype
 from xr_lstsq.labels.matching import match
 from xr_lstsq.labels.record import (
+    PARAM_ORIGIN,
     PARAM_UNITS,
     Labels,
     data_attrs,
@@ -16,6 +17,7 @@ from xr_lstsq.labels.record import (
 )
 
 __all__ = [
+    "PARAM_ORIGIN",
     "PARAM_UNITS",
     "Chosen",
     "Labels",
@@ -24,6 +26,7 @@ __all__ = [
     "find_dim",
     "grid_mapping",
     "match",
+    "refuse_but_radians",
     "refuse_dtype",
     "refuse_taken",
     "restore",

@@ -10,7 +10,7 @@ import xarray as xr
 from xr_lstsq.errors import DtypeError, LabelError
 from xr_lstsq.labels.record import shown
 
-__all__ = ["Chosen", "choose", "find_dim", "refuse_dtype"]
+__all__ = ["Chosen", "choose", "find_dim", "refuse_but_radians", "refuse_dtype"]
 
 
 def find_dim(
@@ -148,6 +148,26 @@ def refuse_dtype(cubes: Iterable[xr.DataArray]) -> None:
     ]
     if bad:
         raise DtypeError(" ".join(bad))
+
+
+RADIANS = ("radian", "radians", "rad")
+
+
+def refuse_but_radians(cube: xr.DataArray) -> None:
+    """Refuse a cube that does not say that it holds phases in radians.
+
+    Raises
+    ------
+    ValueError
+        With what to type.
+    """
+    units = cube.attrs.get("units")
+    if str(units).strip() not in RADIANS:
+        msg = (
+            f"temporal_coherence is made of phases in radians, and {shown(cube)!r} has the units "
+            f"{units!r}. Convert it, and set its attrs['units'] = 'radians'."
+        )
+        raise ValueError(msg)
 
 
 def _why_not(

@@ -11,6 +11,7 @@ import xarray as xr
 from xr_lstsq.errors import LabelError
 
 __all__ = [
+    "PARAM_ORIGIN",
     "PARAM_UNITS",
     "Labels",
     "data_attrs",
@@ -23,6 +24,10 @@ __all__ = [
 
 PARAM_UNITS = "param_units"
 """Name of the coordinate along the params that holds the units of each."""
+
+PARAM_ORIGIN = "param_origin"
+"""Name of the coordinate along the params that holds the origin of each: attributes of tiles that
+are joined give way to the first's, and values do not."""
 
 DROPPED = frozenset(
     {
@@ -125,7 +130,7 @@ def refuse_taken(
     cube: xr.DataArray,
     dim: Hashable,
     names: tuple[str, ...],
-    param_dim: str,
+    own_dims: Mapping[str, str],
     *,
     keeps_samples: bool,
 ) -> None:
@@ -139,8 +144,8 @@ def refuse_taken(
         The sample dim.
     names : tuple of str
         Names of the fit's variables.
-    param_dim : str
-        Name of the fit's axis of params.
+    own_dims : mapping of str to str
+        Names of the fit's dims that the cube does not have: ``param``, and others by what they are.
     keeps_samples : bool
         Whether the fit keeps the coordinates along `dim` (it does for residuals).
 
@@ -149,14 +154,16 @@ def refuse_taken(
     LabelError
         For a dim of the cube, or a coordinate that the fit keeps, with a name of the fit's.
     """
+    param_dim = own_dims["param"]
     if param_dim in cube.dims:
         msg = (
             f"{shown(cube)!r} has a dim called {param_dim!r}, the name of the fit's axis of "
             "params. Pass param_dim='coefficient' (or another name), or rename the dim."
         )
         raise LabelError(msg)
+    own = {*names, *own_dims.values(), PARAM_UNITS, PARAM_ORIGIN}
     kept = [n for n, coord in cube.coords.items() if keeps_samples or dim not in coord.dims]
-    taken = [n for n in dict.fromkeys((*kept, *cube.dims)) if n in {*names, param_dim, PARAM_UNITS}]
+    taken = [n for n in dict.fromkeys((*kept, *cube.dims)) if n in own]
     if taken:
         msg = (
             f"{shown(cube)!r} has coordinates or dims called {taken}, which are names of the "

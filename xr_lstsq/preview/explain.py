@@ -36,6 +36,11 @@ def explain(
     deficient: str = "min_norm",
     rcond: float | None = None,
     stats: str | Iterable[str] = (),
+    cov_type: str = "nonrobust",
+    maxlags: int | None = None,
+    absolute_sigma: bool = False,
+    noise: str | None = None,
+    level: float = 0.95,
     dtype: str = "float64",
     device: str = "auto",
     max_memory: int | str | None = None,
@@ -93,6 +98,11 @@ def explain(
         deficient=deficient,
         rcond=rcond,
         stats=stats,
+        cov_type=cov_type,
+        maxlags=maxlags,
+        absolute_sigma=absolute_sigma,
+        noise=noise,
+        level=level,
         dtype=dtype,
         device=device,
         max_memory=max_memory,
@@ -116,8 +126,7 @@ def _explain(job: Job) -> Explanation:
     found: Survey = blocks.call(function, bare.cube, bare.others)
     n, p = job.cube.sizes[job.dim], job.design.array.sizes[job.options.param_dim]
     pixels = math.prod(size for name, size in job.cube.sizes.items() if name != job.dim)
-    numbers = {"param": p * pixels, "pixel": pixels, "sample": n * pixels}
-    rows = [outputs.OUTPUTS[name] for name in job.options.outputs]
+    lengths = {"param": p, "param_2": p, "bound": len(outputs.BOUNDS), "sample": n}
     batches = math.prod(map(len, chunks.values())) * -(-block_pixels // max(1, found.batch_pixels))
     return Explanation(
         name=labels.shown(job.cube),
@@ -133,8 +142,10 @@ def _explain(job: Job) -> Explanation:
         batch_pixels=found.batch_pixels,
         batch_bytes=found.batch_bytes,
         output_bytes={
-            row.name: numbers[row.shape] * outputs.dtype_of(row, job.options.dtype).itemsize
-            for row in rows
+            row.name: math.prod(lengths[axis] for axis in outputs.AXES[row.shape])
+            * pixels
+            * outputs.dtype_of(row, job.options.dtype).itemsize
+            for row in job.options.outputs
         },
         seconds=found.seconds * pixels / max(1, min(found.cores, batches)),
     )

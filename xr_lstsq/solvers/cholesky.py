@@ -8,12 +8,25 @@ Luszczek, Pei and Dongarra 2017, doi:10.1109/IPDPSW.2017.18).
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from xr_lstsq.solvers.powers import shift
 
-__all__ = ["column", "factorise", "pack_order", "solve", "solve_and_judge"]
+__all__ = [
+    "column",
+    "factorise",
+    "forward",
+    "inverse",
+    "pack_order",
+    "solve",
+    "solve_and_judge",
+    "times_factor",
+    "unpack",
+]
 
 
 def pack_order(s: int) -> tuple[list[int], list[int]]:
@@ -83,6 +96,67 @@ def solve(factor: Tensor, rhs: Tensor) -> Tensor:
             rows[k].sub_((below[k] * rest[k]).sum(0))
         rows[k].mul_(inverses[k])
     return rhs
+
+
+def forward(factor: Tensor, s: int, rhs: Tensor, starts: Sequence[int]) -> Tensor:
+    """Overwrite right sides with L^-1 rhs, of which only the last rows take part.
+
+    Parameters
+    ----------
+    factor : Tensor
+        (s(s+1)/2, b) from `factorise`.
+    s : int
+        Size of the systems.
+    rhs : Tensor
+        (t, m, b), the last t rows of m right sides a pixel; the rows before them are 0.
+    starts : sequence of int
+        For each of the m right sides the first of the s rows that is not 0, rising.
+
+    Returns
+    -------
+    Tensor
+        `rhs` itself.
+    """
+    columns = factor[:, None].split(list(range(s, 0, -1)))
+    first = s - rhs.shape[0]
+    for k in range(first, s):
+        here = rhs[k - first, : bisect_right(starts, k)]
+        here.mul_(columns[k][0])
+        if k + 1 < s:
+            rhs[k - first + 1 :, : here.shape[0]].addcmul_(columns[k][1:], here, value=-1)
+    return rhs
+
+
+def inverse(factor: Tensor, s: int) -> Tensor:
+    """Return S^-1, (s, s, b)."""
+    b = factor.shape[1]
+    eye = torch.eye(s, dtype=factor.dtype, device=factor.device)
+    half = forward(factor, s, eye[:, :, None].expand(s, s, b).contiguous(), range(s))
+    out = torch.empty_like(half)
+    for k in range(s):
+        # Column k of L^-1 is 0 above k
+        torch.sum(half[k:, k : k + 1] * half[k:], dim=0, out=out[k])
+    return out
+
+
+def times_factor(factor: Tensor, s: int, matrix: Tensor) -> Tensor:
+    """Return L' matrix, (s, m, b), of a shared (s, m) matrix."""
+    columns = factor.split(list(range(s, 0, -1)))
+    rows = []
+    for k, column_k in enumerate(columns):
+        lower = column_k.clone()
+        lower[0] = 1.0 / lower[0]
+        rows.append(matrix[k:].T @ lower)
+    return torch.stack(rows)
+
+
+def unpack(packed: Tensor, s: int) -> Tensor:
+    """Return symmetric (s, s, b) matrices from their packed triangles."""
+    low, high = pack_order(s)
+    out = packed.new_empty(s, s, packed.shape[1])
+    out[low, high] = packed
+    out[high, low] = packed
+    return out
 
 
 def _exponent(rhs: Tensor) -> Tensor:

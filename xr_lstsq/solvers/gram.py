@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,10 +10,16 @@ from torch import Tensor
 
 from xr_lstsq.solvers import cholesky
 from xr_lstsq.solvers.lane import Begun
+from xr_lstsq.solvers.meat import between, meat, outer, scores
+from xr_lstsq.solvers.powers import shift
 from xr_lstsq.solvers.problem import Problem
 from xr_lstsq.solvers.shared import Shared
+from xr_lstsq.solvers.wanted import Sandwich
 
-__all__ = ["Complete", "Gram"]
+__all__ = ["CACHE", "ByGram", "Complete", "Gram", "condition", "unfitted_constant"]
+
+CACHE = 2**21
+"""Bytes of the right sides that are solved together for variances: what a core keeps near."""
 
 
 @dataclass(frozen=True)
@@ -20,23 +27,41 @@ class Gram:
     """The factorised Gram matrices of a batch of pixels that share a design.
 
     All of them come from one matrix product: the products of the columns of Q, (r(r+1)/2, n),
-    times the weights, (n, b).
+    times the weights, (n, b), of which the largest of a pixel is about 1. With S = L L' the
+    covariance is T'T with T = L^-1 B+'.
     """
 
-    design: Shared
+    problem: Problem
+    weights: Tensor
     factor: Tensor
+
+    @classmethod
+    def of(cls, problem: Problem, weights: Tensor | None = None) -> Gram:
+        """Factorise, by weights (n, b) of which the largest of a pixel is about 1."""
+        weights = problem.normalised_weights() if weights is None else weights
+        r, b = problem.shared.basis.whole.shape[1], weights.shape[1]
+        out = problem.workspace.empty(r * (r + 1) // 2, b, dtype=problem.precision.systems)
+        packed = _packed(problem.shared_systems, weights.to(out.dtype), out)
+        return cls(problem, weights, cholesky.factorise(packed, r))
 
     @classmethod
     def begin(cls, problem: Problem, weights: Tensor, weighted: Tensor) -> Begun:
         """Factorise and solve for (n, b) weights, of which the largest of a pixel is about 1."""
-        design, workspace = problem.shared_samples, problem.workspace
-        r, b = design.basis.whole.shape[1], weights.shape[1]
-        out = workspace.empty(r * (r + 1) // 2, b, dtype=problem.precision.systems)
-        factor = cholesky.factorise(_packed(problem.shared_systems, weights.to(out.dtype), out), r)
+        gram = cls.of(problem, weights)
         projected = problem.project(weighted)
-        both = workspace.empty(r, 2, b, dtype=out.dtype)
-        z, smallest = cholesky.solve_and_judge(factor, projected, both)
-        return Begun(cls(design, factor), z, projected, smallest)
+        both = problem.workspace.empty(gram.size, 2, weights.shape[1], dtype=gram.factor.dtype)
+        z, smallest = cholesky.solve_and_judge(gram.factor, projected, both)
+        return Begun(gram, z, projected, smallest)
+
+    @property
+    def design(self) -> Shared:
+        """The design in the dtype of the samples."""
+        return self.problem.shared_samples
+
+    @property
+    def size(self) -> int:
+        """The rank of the design."""
+        return self.design.basis.whole.shape[1]
 
     def solve(self, weighted: Tensor) -> Tensor:
         """Return z (r, b) for weighted samples (n, b), 0 at gaps."""
@@ -44,31 +69,161 @@ class Gram:
 
     def take(self, pixels: Tensor) -> Gram:
         """Return the matrices of some pixels."""
-        return Gram(self.design, self.factor.index_select(1, pixels))
+        return Gram(
+            self.problem.take(pixels),
+            self.weights.index_select(1, pixels),
+            self.factor.index_select(1, pixels),
+        )
+
+    def variance(self) -> Tensor:
+        """Return the diagonal of (A'WA)+, (p, b)."""
+        to_coef, order, starts = self.design.columns_by_start
+        p, r = to_coef.shape
+        b, dtype = self.factor.shape[1], self.factor.dtype
+        out = self.problem.workspace.empty(p, b, dtype=dtype)
+        group = max(1, CACHE // max(1, r * b * dtype.itemsize))
+        half = self.problem.workspace.empty(r, min(group, p), b, dtype=dtype)
+        for low in range(0, p, group):
+            high = min(p, low + group)
+            first = starts[low]
+            some = half[first:, : high - low]
+            some.copy_(to_coef[low:high, first:].T[:, :, None])
+            cholesky.forward(self.factor, r, some, starts[low:high])
+            out[list(order[low:high])] = some.mul_(some).sum(0)
+        return self._scaled(out)
+
+    def covariance(self) -> Tensor:
+        """Return (A'WA)+, (p, p, b)."""
+        to_coef, b = self.design.to_coef.whole, self.factor.shape[1]
+        half = to_coef.T[:, :, None].expand(*to_coef.T.shape, b).contiguous()
+        starts = [0] * to_coef.shape[0]
+        return self._scaled(outer(cholesky.forward(self.factor, self.size, half, starts)))
+
+    def leverage(self) -> Tensor:
+        """Return the diagonal of the hat matrix, w_i q_i' S^-1 q_i, (n, b)."""
+        basis = self.design.basis.whole
+        inverse = cholesky.inverse(self.factor, self.size)
+        total = torch.zeros_like(self.weights)
+        for k in range(self.size):
+            # The triangle once, since S^-1 is symmetric
+            share = inverse[k, k:].clone()
+            share[1:] *= 2
+            total.addcmul_(basis[:, k : k + 1], basis[:, k:] @ share)
+        return total.mul_(self.weights)
+
+    def cond(self) -> Tensor:
+        """Return the condition of the weighted rows with columns of unit norm, (b,)."""
+        design = self.design
+        if self.size < design.plain.shape[1]:
+            return torch.full_like(self.factor[0], torch.inf)
+        # W^(1/2) Q has the singular values of L', and A = Q B
+        triangle = cholesky.times_factor(self.factor, self.size, design.basis.whole.T @ design.rows)
+        triangle = triangle / torch.linalg.vector_norm(triangle, dim=0)
+        return condition(triangle)
+
+    def constant(self) -> Tensor:
+        """Return the share of a constant that no x can fit, (b,)."""
+        return unfitted_constant(self.problem, self.weights, self.solve)
+
+    def sandwich(self, sandwich: Sandwich, residual: Tensor) -> Tensor:
+        """Return the robust covariance, (p, p, b)."""
+        problem, design = self.problem, self.design
+        leverage = self.leverage() if sandwich.power else None
+        weighted = residual * self.weights * design.root_weights[:, None]
+        of_samples = scores(sandwich, weighted, leverage, problem.nobs, self.size)
+        middle = meat(design.basis.whole, of_samples, sandwich.kernel)
+        to_coef, b = design.to_coef.whole, self.factor.shape[1]
+        sides = to_coef.T[:, :, None].expand(*to_coef.T.shape, b).contiguous()
+        # The scale of the weights cancels
+        return between(cholesky.solve(self.factor, sides), middle)
+
+    def _scaled(self, inverse: Tensor) -> Tensor:
+        """Return what is made of the inverse of S for weights as they are."""
+        exponent = self.problem.weight_exponent()
+        return inverse if exponent is None else shift(inverse, -exponent)
+
+
+class ByGram:
+    """Facts that any lane of a shared design reads from the Gram matrices of its pixels."""
+
+    problem: Problem
+
+    def leverage(self) -> Tensor:
+        """Return the diagonal of the hat matrix, (n, b)."""
+        return Gram.of(self.problem).leverage()
+
+    def cond(self) -> Tensor:
+        """Return the condition of the weighted rows with columns of unit norm, (b,)."""
+        return Gram.of(self.problem).cond()
+
+    def sandwich(self, sandwich: Sandwich, residual: Tensor) -> Tensor:
+        """Return the robust covariance, (p, p, b)."""
+        return Gram.of(self.problem).sandwich(sandwich, residual)
 
 
 @dataclass(frozen=True)
-class Complete:
+class Complete(ByGram):
     """Pixels without gaps: S is the identity."""
 
-    design: Shared
+    problem: Problem
 
     @classmethod
     def begin(cls, problem: Problem, flags: Tensor, y: Tensor) -> Begun:
         """Solve for samples (n, b)."""
         del flags
-        design = problem.shared_samples
         z = problem.project(y)
-        return Begun(cls(design), z, z, torch.ones_like(y[0]))
+        return Begun(cls(problem), z, z, torch.ones_like(y[0]))
 
     def solve(self, y: Tensor) -> Tensor:
         """Return z (r, b) for samples (n, b)."""
-        return self.design.basis.whole.T @ y
+        return self.problem.shared_samples.basis.whole.T @ y
 
     def take(self, pixels: Tensor) -> Complete:
         """Return some of the pixels."""
-        del pixels
-        return self
+        return Complete(self.problem.take(pixels))
+
+    def variance(self) -> Tensor:
+        """Return the diagonal of (A'A)+, (p, b)."""
+        to_coef = self.problem.shared_samples.to_coef.whole
+        return to_coef.square().sum(1)[:, None].expand(-1, self.problem.y.shape[1])
+
+    def constant(self) -> Tensor:
+        """Return the share of a constant that no x can fit, (b,)."""
+        return unfitted_constant(self.problem, self.problem.weights, self.solve)
+
+    def covariance(self) -> Tensor:
+        """Return (A'A)+, (p, p, b)."""
+        to_coef = self.problem.shared_samples.to_coef.whole
+        return (to_coef @ to_coef.T)[:, :, None].expand(-1, -1, self.problem.y.shape[1])
+
+
+def unfitted_constant(
+    problem: Problem, weights: Tensor, solve: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Return the share of a constant that no x can fit, (b,).
+
+    Parameters
+    ----------
+    problem : Problem
+        With a shared design.
+    weights : Tensor
+        (n, b), up to a factor for each pixel.
+    solve : callable
+        As `System.solve`.
+    """
+    design = problem.shared_samples
+    one = problem.one() * design.root_weights[:, None]
+    weighted = weights * one
+    left = one - design.basis.whole @ solve(weighted)
+    return (weights * left.square()).sum(0) / (weighted * one).sum(0)
+
+
+def condition(matrices: Tensor) -> Tensor:
+    """Return largest over smallest singular value of (s, p, b) matrices, (b,)."""
+    matrices = matrices.permute(2, 0, 1)
+    usable = torch.isfinite(matrices.sum((1, 2)))
+    values = torch.linalg.svdvals(torch.where(usable[:, None, None], matrices, 0.0))
+    return torch.where(usable, values[:, 0] / values[:, -1], torch.nan)
 
 
 def _packed(design: Shared, weights: Tensor, out: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ Higham 1998, "Stability of Householder QR factorization for weighted least squar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from xr_lstsq.solvers.powers import power_of_two
 
-__all__ = ["Reflected", "minimum_norm"]
+__all__ = ["MinimumNorm", "Reflected"]
 
 
 @dataclass(frozen=True)
@@ -41,72 +42,130 @@ class Reflected:
     order: Tensor
 
 
-def minimum_norm(
-    rows: Tensor, y: Tensor, cutoffs: Tensor, pattern: Tensor | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Solve min ||rows x - y|| for the shortest x, pixel by pixel in lock-step.
+@dataclass(frozen=True)
+class MinimumNorm:
+    """Weighted designs of a batch, u of them, factorised, with their ranks.
 
-    Parameters
+    Attributes
     ----------
-    rows : Tensor
-        (n, p, u) weighted designs, 0 in rows that are missing.
-    y : Tensor
-        (n, b) weighted samples, 0 where missing.
-    cutoffs : Tensor
-        (u,) cut-off of the rank on unit-norm columns.
-    pattern : Tensor, optional
-        (b,) index of each pixel's design; None when u = b in the same order.
-
-    Returns
-    -------
-    coef : Tensor
-        (p, b) minimum norm in the params' own units where the rank is below p.
+    factor : Reflected
+        Of the designs with columns near unit norm.
+    scale : Tensor
+        (p, u) powers of two by which the columns were divided.
     rank : Tensor
-        (b,) int64.
-    residual : Tensor
-        (n, b) weighted residual.
+        (u,) int64.
+    cond : Tensor
+        (u,) condition of the columns of unit norm; infinite where the rank is short.
+    pattern : Tensor or None
+        (b,) index of each pixel's design; None when u = b in the same order.
     """
-    p = rows.shape[1]
-    sizes = torch.linalg.vector_norm(rows, dim=0)  # (p, u)
-    scale = _power_of_two(sizes)
-    factor = _factorise(rows / scale)
-    unit = torch.where(sizes > 0, sizes / scale, 1.0).gather(0, factor.order)
-    rank = _rank(factor.upper / unit, cutoffs)
 
-    def take(values: Tensor) -> Tensor:
-        return values if pattern is None else values.index_select(-1, pattern)
+    factor: Reflected
+    scale: Tensor
+    rank: Tensor
+    cond: Tensor
+    pattern: Tensor | None
 
-    pixel_rank = take(rank)
-    sort = take(factor.sort)
-    vectors = take(factor.vectors)
-    rotated = _reflect(vectors, y.gather(0, sort))  # (n, b)
+    @classmethod
+    def of(cls, rows: Tensor, cutoffs: Tensor, pattern: Tensor | None = None) -> MinimumNorm:
+        """Factorise.
 
-    coef = torch.zeros(p, y.shape[1], dtype=y.dtype, device=y.device)
-    steps = factor.upper.shape[0]
-    full = (pixel_rank == p).nonzero()[:, 0]
-    if full.numel():
-        head = rotated[:p].index_select(1, full)
-        upper = take(factor.upper)[:p].index_select(2, full)
-        order = take(factor.order).index_select(1, full)
-        solved = torch.empty_like(head).scatter_(0, order, _back_substitute(upper, head))
-        coef[:, full] = solved / take(scale).index_select(1, full)
-    short = (pixel_rank < p).nonzero()[:, 0]
-    if short.numel():
-        designs = short if pattern is None else pattern.index_select(0, short)
-        designs, which = torch.unique(designs, return_inverse=True)
-        coef[:, short] = _shortest(
-            factor.upper.index_select(2, designs),
-            factor.order.index_select(1, designs),
-            scale.index_select(1, designs),
-            rank.index_select(0, designs),
-            rotated[:steps].index_select(1, short),
-            which,
-        )
-    # What lies past the rank is residual: the triangle beyond it counts as 0.
-    index = torch.arange(y.shape[0], device=y.device)[:, None]
-    tail = torch.where(index < pixel_rank, 0.0, rotated)
-    residual = torch.empty_like(tail).scatter_(0, sort, _reflect(vectors, tail, reverse=True))
-    return coef, pixel_rank, residual
+        Parameters
+        ----------
+        rows : Tensor
+            (n, p, u) weighted designs, 0 in rows that are missing.
+        cutoffs : Tensor
+            (u,) cut-off of the rank on unit-norm columns.
+        pattern : Tensor, optional
+            See the attributes.
+        """
+        sizes = torch.linalg.vector_norm(rows, dim=0)  # (p, u)
+        scale = _power_of_two(sizes)
+        factor = _factorise(rows / scale)
+        unit = torch.where(sizes > 0, sizes / scale, 1.0).gather(0, factor.order)
+        rank, cond = _rank(factor.upper / unit, cutoffs)
+        return cls(factor, scale, rank, cond, pattern)
+
+    def take(self, values: Tensor) -> Tensor:
+        """Return what is known of each design for each pixel."""
+        return values if self.pattern is None else values.index_select(-1, self.pattern)
+
+    def solve(self, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the shortest x that minimises ||rows x - y||, pixel by pixel in lock-step.
+
+        Parameters
+        ----------
+        y : Tensor
+            (n, b) weighted samples, 0 where missing.
+
+        Returns
+        -------
+        coef : Tensor
+            (p, b) minimum norm in the params' own units where the rank is below p.
+        residual : Tensor
+            (n, b) weighted residual.
+        """
+        sort, vectors = self.take(self.factor.sort), self.take(self.factor.vectors)
+        rotated = _reflect(vectors, y.gather(0, sort))
+        coef = self._from_head(rotated[: self.factor.upper.shape[0]], self.pattern)
+        # What lies past the rank is residual: the triangle beyond it counts as 0.
+        index = torch.arange(y.shape[0], device=y.device)[:, None]
+        tail = torch.where(index < self.take(self.rank), 0.0, rotated)
+        back = _reflect(vectors, tail, reverse=True)
+        return coef, torch.empty_like(tail).scatter_(0, sort, back)
+
+    def maps(self) -> Tensor:
+        """Return C (p, s, u), which takes the first s rotated samples to the coefficients.
+
+        The covariance (A'WA)+ of each design is C C'.
+        """
+        steps, p, u = self.factor.upper.shape
+        out = self.scale.new_empty(p, steps, u)
+        for k in range(steps):
+            head = self.scale.new_zeros(steps, u)
+            head[k] = 1
+            out[:, k] = self._from_head(head, None)
+        return out
+
+    def directions(self) -> Iterator[Tensor]:
+        """Yield the columns of Q, (n, u) each, as many as there are steps; 0 past the rank."""
+        factor = self.factor
+        n, steps, u = factor.vectors.shape
+        for k in range(steps):
+            unit = self.scale.new_zeros(n, u)
+            unit[k] = (k < self.rank).to(unit.dtype)
+            turned = _reflect(factor.vectors, unit, reverse=True)
+            yield torch.empty_like(turned).scatter_(0, factor.sort, turned)
+
+    def _from_head(self, head: Tensor, pattern: Tensor | None) -> Tensor:
+        """Return coefficients (p, b) by the first rotated samples (s, b) of designs `pattern`."""
+
+        def take(values: Tensor) -> Tensor:
+            return values if pattern is None else values.index_select(-1, pattern)
+
+        factor, scale = self.factor, self.scale
+        rank, p = take(self.rank), scale.shape[0]
+        coef = head.new_zeros(p, head.shape[1])
+        full = (rank == p).nonzero()[:, 0]
+        if full.numel():
+            upper = take(factor.upper)[:p].index_select(2, full)
+            order = take(factor.order).index_select(1, full)
+            solved = _back_substitute(upper, head[:p].index_select(1, full))
+            solved = torch.empty_like(solved).scatter_(0, order, solved)
+            coef[:, full] = solved / take(scale).index_select(1, full)
+        short = (rank < p).nonzero()[:, 0]
+        if short.numel():
+            designs = short if pattern is None else pattern.index_select(0, short)
+            designs, which = torch.unique(designs, return_inverse=True)
+            coef[:, short] = _shortest(
+                factor.upper.index_select(2, designs),
+                factor.order.index_select(1, designs),
+                scale.index_select(1, designs),
+                self.rank.index_select(0, designs),
+                head.index_select(1, short),
+                which,
+            )
+        return coef
 
 
 def _power_of_two(sizes: Tensor) -> Tensor:
@@ -161,13 +220,15 @@ def _reflect(vectors: Tensor, values: Tensor, *, reverse: bool = False) -> Tenso
     return result
 
 
-def _rank(upper: Tensor, cutoffs: Tensor) -> Tensor:
-    """Return the rank of (s, p, u) triangles of unit columns: sigma_k > cutoff * sigma_1."""
+def _rank(upper: Tensor, cutoffs: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rank (sigma_k > cutoff * sigma_1) and condition of (s, p, u) triangles, (u,) each."""
     values = torch.linalg.svdvals(upper.permute(2, 0, 1))  # (u, s)
+    p, u = upper.shape[1:]
     if values.shape[1] == 0:
-        return torch.zeros(upper.shape[2], dtype=torch.int64, device=upper.device)
-    above: Tensor = values > cutoffs[:, None] * values[:, :1]
-    return above.sum(1)
+        rank = torch.zeros(u, dtype=torch.int64, device=upper.device)
+        return rank, values.new_full((u,), torch.inf)
+    rank = (values > cutoffs[:, None] * values[:, :1]).sum(1)
+    return rank, torch.where(rank == p, values[:, 0] / values[:, -1], torch.inf)
 
 
 def _back_substitute(upper: Tensor, rhs: Tensor) -> Tensor:

@@ -10,13 +10,16 @@ has a small system, and I - H is shared, so that a pixel only gathers m x m numb
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from xr_lstsq.solvers import cholesky
+from xr_lstsq.solvers.gram import CACHE, ByGram, unfitted_constant
 from xr_lstsq.solvers.lane import Begun
+from xr_lstsq.solvers.meat import outer
 from xr_lstsq.solvers.problem import Problem
 from xr_lstsq.solvers.workspace import Workspace
 
@@ -131,8 +134,12 @@ def _take(rows: Tensor, group: Tensor, missing: Tensor, workspace: Workspace) ->
 
 
 @dataclass(frozen=True)
-class MissingSystem:
-    """The factorised systems of a batch of pixels that share a design."""
+class MissingSystem(ByGram):
+    """The factorised systems of a batch of pixels that share a design.
+
+    Since S = I - Q_m'Q_m, its inverse is I + Q_m' C_mm^-1 Q_m: the covariance is B+B+' + T'T with
+    C_mm = L L' and T = L^-1 A+_m', the rows of the shared A+ at the gaps.
+    """
 
     problem: Problem
     gaps: Gaps
@@ -179,3 +186,44 @@ class MissingSystem:
     def take(self, pixels: Tensor) -> MissingSystem:
         """Return the systems of some pixels."""
         return MissingSystem.of(self.problem.take(pixels))
+
+    def variance(self) -> Tensor:
+        """Return the diagonal of (A'A)+ of the valid rows, (p, b)."""
+        whole = self.problem.shared_samples.to_coef.whole
+        total = whole.square().sum(1)[:, None].repeat(1, self.problem.y.shape[1])
+        for pixels, low, half in self._halves(CACHE):
+            total[low : low + half.shape[1], pixels] += half.mul_(half).sum(0)
+        return total
+
+    def covariance(self) -> Tensor:
+        """Return (A'A)+ of the valid rows, (p, p, b)."""
+        whole = self.problem.shared_samples.to_coef.whole
+        total = (whole @ whole.T)[:, :, None].repeat(1, 1, self.problem.y.shape[1])
+        for pixels, _, half in self._halves(None):
+            total[:, :, pixels] += outer(half)
+        return total
+
+    def constant(self) -> Tensor:
+        """Return the share of a constant that no x can fit, (b,)."""
+        return unfitted_constant(self.problem, self.problem.weights, self.solve)
+
+    def _halves(self, most: int | None) -> Iterator[tuple[Tensor, int, Tensor]]:
+        """Yield pixels, a first param, and T (m, some params, pixels), of `most` bytes each."""
+        shared = self.problem.shared_systems
+        # One more row of zeros for the fillers
+        inverse = torch.nn.functional.pad(shared.to_coef.whole @ shared.basis.whole.T, (0, 1))
+        p = inverse.shape[0]
+        for pixels, rows, factor in zip(
+            self.gaps.pixels, self.gaps.rows, self.factors, strict=True
+        ):
+            size, k = rows.shape
+            if not size:
+                continue
+            bytes_each = size * k * factor.dtype.itemsize
+            group = p if most is None else min(p, max(1, most // bytes_each))
+            memory = self.gaps.workspace.empty(size, group, k, dtype=factor.dtype)
+            for low in range(0, p, group):
+                half = memory[:, : p - low]
+                for j in range(half.shape[1]):
+                    half[:, j] = torch.take(inverse[low + j], rows)
+                yield pixels, low, cholesky.forward(factor, size, half, [0] * half.shape[1])

@@ -148,6 +148,8 @@ class Problem:
         Cut-off of the rank on unit-norm columns; None means eps * max(nobs, p).
     precision : Precision
         Number types to work in.
+    constant : Tensor, optional
+        (n, b) what a constant of 1 is in the samples, 0 at gaps; None where it is 1.
     workspace : Workspace
         Memory for temporaries and the answer.
     """
@@ -160,6 +162,7 @@ class Problem:
     design: Shared | Tensor
     rcond: float | None = None
     precision: Precision = DOUBLE
+    constant: Tensor | None = None
     workspace: Workspace = field(default_factory=Workspace)
 
     @property
@@ -209,13 +212,34 @@ class Problem:
 
     def normalised_weights(self) -> Tensor:
         """Return weights (n, b), divided by a power of two near each pixel's largest."""
-        if self.flags:
+        exponent = self.weight_exponent()
+        if exponent is None:
             return self.weights
+        out = self.workspace.empty(*self.y.shape, dtype=self.y.dtype)
+        return torch.mul(self.weights, power_of_two(-exponent, self.weights.dtype), out=out)
+
+    def weight_exponent(self) -> Tensor | None:
+        """Return the exponent of the power of two near each pixel's largest weight, (b,).
+
+        None where weights are 0 and 1. A float64 can be divided by that power.
+        """
+        if self.flags:
+            return None
         largest = self.weights.amax(0)
         exponent = torch.frexp(torch.where(largest > 0, largest, 1.0)).exponent
-        scale = power_of_two(-exponent.clamp(min=-MOST_EXPONENT), largest.dtype)
-        out = self.workspace.empty(*self.y.shape, dtype=self.y.dtype)
-        return torch.mul(self.weights, scale, out=out)
+        return exponent.clamp(min=-MOST_EXPONENT)
+
+    def one(self) -> Tensor:
+        """Return what a constant of 1 is in the samples, (n, b), 0 at gaps."""
+        if self.constant is not None:
+            return self.constant
+        return self.weights if self.flags else (self.weights > 0).to(self.y.dtype)
+
+    def evaluate(self, coef: Tensor) -> Tensor:
+        """Return A x, (n, b)."""
+        if isinstance(self.design, Shared):
+            return self.shared_samples.plain @ coef
+        return (self.design * coef).sum(1)
 
     def cutoffs(self) -> Tensor:
         """Return the cut-off of the rank of each pixel, (b,)."""
@@ -238,6 +262,7 @@ class Problem:
             design,
             self.rcond,
             self.precision,
+            None if self.constant is None else self.constant.index_select(1, pixels),
             self.workspace,
         )
 
@@ -254,18 +279,15 @@ class Solution:
         (b,) int64, rank of the weighted rows that count.
     left : Tensor
         (b,) bool, pixels that are still to be solved.
-    residual : Tensor or None
-        (n, b) y - A x, 0 at missing samples; only when asked for.
-    fitted : Tensor or None
-        (n, b) A x, also at missing samples; only when asked for. Meaningless where the row of the
-        design is not finite.
+    facts : dict of str to Tensor
+        What else was asked for (see `wanted.FACTS`). Fitted values are meaningless where the row of
+        the design is not finite.
     """
 
     coef: Tensor
     rank: Tensor
     left: Tensor
-    residual: Tensor | None = None
-    fitted: Tensor | None = None
+    facts: dict[str, Tensor] = field(default_factory=dict)
 
     def not_finite(self) -> Tensor:
         """Return the pixels, (b,) bool, with a coefficient that is NaN or infinite."""

@@ -15,8 +15,10 @@ from xr_lstsq.solvers.cost import most_missing
 from xr_lstsq.solvers.factor import Factor, Halves
 from xr_lstsq.solvers.powers import shift
 
-__all__ = ["Shared", "Split", "Wide", "share"]
+__all__ = ["IN_SPAN", "Shared", "Split", "Wide", "share"]
 
+IN_SPAN = 1e-9
+"""Share of a vector that may lie outside a span of which it is said to be part."""
 MOST_SHARED = 2**23
 """Most numbers that a matrix made once per design may have (64 MiB)."""
 
@@ -134,6 +136,26 @@ class Shared:
     def in_dtype(self, dtype: torch.dtype) -> Shared:
         """Return the design in float64, as it is, or in float32."""
         return self if dtype == torch.float64 else self._in_float32
+
+    @cached_property
+    def has_constant(self) -> bool:
+        """Whether a constant lies in the span of the design, and so of any choice of its rows."""
+        root, basis = self.root_weights, self.basis.whole
+        rest = root - basis @ (basis.T @ root)
+        norms = torch.linalg.vector_norm(torch.stack([rest, root]), dim=1).tolist()
+        return bool(norms[0] <= IN_SPAN * norms[1])
+
+    @cached_property
+    def columns_by_start(self) -> tuple[Tensor, list[int], list[int]]:
+        """B+ (p, r) with rows sorted by their first column that is not 0; the order; the columns.
+
+        At full rank B+ is triangular but for the order of its rows, which saves most of the work
+        on its inverse.
+        """
+        matrix = self.to_coef.whole
+        first = (matrix != 0).to(torch.int8).argmax(1)
+        order = first.argsort(stable=True)
+        return matrix[order], order.tolist(), first[order].tolist()
 
     @cached_property
     def _in_float32(self) -> Shared:

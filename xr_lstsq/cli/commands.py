@@ -1,4 +1,4 @@
-"""The shell: arguments in, `runs` called, progress and errors out."""
+"""The commands of the shell: arguments in, `runs` called, progress and errors out."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+
+from xr_lstsq.cli.options import fit_options
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -34,106 +36,10 @@ def main() -> None:
     """
 
 
-def _parse_chunks(
-    _context: click.Context, _parameter: click.Parameter, text: str | None
-) -> dict[str, int] | None:
-    if text is None:
-        return None
-    chunks = {}
-    for part in text.split(","):
-        name, _, size = (word.strip() for word in part.partition("="))
-        if not name or not size.lstrip("-").isdigit():
-            raise click.BadParameter(f"{part!r} is not NAME=SIZE. Write for instance y=256,x=256.")
-        chunks[name] = int(size)
-    return chunks
-
-
-def _parse_names(
-    _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
-) -> tuple[str, ...]:
-    return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
-
-
-def _parse_numbers(
-    _context: click.Context, _parameter: click.Parameter, numbers: tuple[float, ...]
-) -> list[float] | None:
-    return list(numbers) or None
-
-
-_FIT_OPTIONS = (
-    click.argument("source", metavar="IN.nc", type=click.Path(path_type=Path)),
-    click.option(
-        "--design",
-        required=True,
-        metavar="TERMS",
-        help="Terms joined by +, such as 'polynomial(1) + harmonics(1, 2)': offset and trend, and "
-        "a cycle of 1 year with 2 harmonics.",
-    ),
-    click.option("--var", metavar="NAME", help="Variable to fit; may be left out if there is one."),
-    click.option("--dim", metavar="NAME", help="Sample dim; the only one with dates if left out."),
-    click.option("--weights", metavar="VAR", help="Variable with weights (inverse variances)."),
-    click.option(
-        "--valid", metavar="VAR", help="Variable that is 1 where a sample counts, else 0."
-    ),
-    click.option(
-        "--nodata",
-        multiple=True,
-        type=float,
-        callback=_parse_numbers,
-        help="Value that also means missing. Repeatable.",
-    ),
-    click.option(
-        "--stats",
-        multiple=True,
-        metavar="NAMES",
-        callback=_parse_names,
-        help="Further results: dof, rss, rmse, residual, fitted; with commas or repeated.",
-    ),
-    click.option(
-        "--min-obs", type=int, default=1, show_default=True, help="Fewest samples to fit."
-    ),
-    click.option(
-        "--deficient",
-        type=click.Choice(["min_norm", "nan"]),
-        default="min_norm",
-        show_default=True,
-        help="What a rank-deficient pixel holds.",
-    ),
-    click.option(
-        "--chunks",
-        metavar="DIM=SIZE,...",
-        callback=_parse_chunks,
-        help="Pixels solved together, such as y=256,x=256. Follows the storage of IN.nc if left "
-        "out.",
-    ),
-    click.option(
-        "--dtype",
-        type=click.Choice(["float64", "float32"]),
-        default="float64",
-        show_default=True,
-        help="Precision of the solve; float32 is faster.",
-    ),
-    click.option(
-        "--device",
-        default="auto",
-        show_default=True,
-        help="auto, cpu, cuda, or cuda:N for one GPU.",
-    ),
-)
-"""What every command asks about a fit."""
-
-
 # \b keeps the lines of an example as they are.
 _EXAMPLE = """\b
 xr-lstsq {} --var ndvi --dim time \\
-    --design "polynomial(1)+harmonics(1,2)" --valid clear --stats rmse"""
-
-
-def _fit_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the cube and the options of a fit."""
-    for option in reversed(_FIT_OPTIONS):
-        command = option(command)
-    return command
+    --design "polynomial(1)+harmonics(1,2)" --valid clear --stats default"""
 
 
 @main.command(epilog=_EXAMPLE.format("solve ndvi.nc -o fit.nc"))
@@ -145,7 +51,7 @@ def _fit_options(command: Callable[..., None]) -> Callable[..., None]:
     type=click.Path(path_type=Path),
     help="File of the fit. It appears when the fit is complete, and replaces one of that name.",
 )
-@_fit_options
+@fit_options
 @click.option(
     "--store", type=click.Choice(["float32", "float64"]), help="Type of the floats in OUT.nc."
 )
@@ -161,7 +67,7 @@ def solve(source: Path, output: Path, design: str, *, quiet: bool, **options: An
 
 
 @main.command(epilog=_EXAMPLE.format("explain ndvi.nc"))
-@_fit_options
+@fit_options
 def explain(source: Path, design: str, **options: Any) -> None:
     """Say beforehand what solve will do and take."""
     with _one_line_errors():
@@ -206,7 +112,7 @@ def demo(folder: Path) -> None:
                 var="ndvi",
                 dim="time",
                 valid="valid",
-                stats=("rmse",),
+                stats="default",
                 progress=progress,
             )
         with netcdf.open(runs.sample_path()) as cube, netcdf.open(fit_file) as fit:

@@ -1,0 +1,160 @@
+"""A solved batch with what its statistics share, each made once and only when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from xr_lstsq.method import Method
+from xr_lstsq.solvers.problem import Problem, Solution
+from xr_lstsq.solvers.shared import IN_SPAN, Shared
+from xr_lstsq.statistics import autocorrelation
+from xr_lstsq.statistics.whitened import Whitened
+
+__all__ = ["Solved"]
+
+ROUNDING = 16.0
+"""Multiple of eps up to which what is left of samples is their rounding."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A batch of pixels and its solution.
+
+    Attributes
+    ----------
+    problem : Problem
+        What was solved; a whitened one where the noise was modelled.
+    solution : Solution
+        Its solution.
+    method : Method
+        How statistics are made.
+    whitened : Whitened, optional
+        Where the noise was modelled: what it was made of.
+    """
+
+    problem: Problem
+    solution: Solution
+    method: Method
+    whitened: Whitened | None = None
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """(n, b) weights with the shared ones in."""
+        return self.problem.full_weights
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether the weights that count are all 1."""
+        design = self.problem.design
+        return self.problem.flags and not (isinstance(design, Shared) and not design.plain_weights)
+
+    @cached_property
+    def rss(self) -> Tensor:
+        """(b,) sum of w (y - A x)^2 over the samples that count.
+
+        From the residuals themselves, never as ||y||^2 - ||A x||^2, which loses all digits of a
+        close fit.
+        """
+        return self.sum_of_squares(self.solution.facts["residual"])
+
+    @cached_property
+    def dof(self) -> Tensor:
+        """(b,) degrees of freedom: int64, or float of an effective sample size."""
+        if self.method.real_dof:
+            return self.n_eff - self.solution.rank
+        return self.problem.nobs - self.solution.rank
+
+    @cached_property
+    def scale(self) -> Tensor:
+        """(b,) variance of a sample of weight 1: rss / dof; NaN without degrees of freedom."""
+        return self.rss / torch.where(self.dof > 0, self.dof, torch.nan)
+
+    @cached_property
+    def rounding(self) -> Tensor:
+        """(b,) sum of squares up to which it is rounding of the samples."""
+        eps = torch.finfo(self.problem.y.dtype).eps
+        return (ROUNDING * eps) ** 2 * self.square
+
+    @cached_property
+    def square(self) -> Tensor:
+        """(b,) weighted sum of the squares of the samples."""
+        return self.problem.square if self.plain else self.sum_of_squares(self.problem.y)
+
+    @cached_property
+    def centred(self) -> Tensor:
+        """(b,) bool, whether a constant lies in the span of the pixel's rows that count."""
+        left = self.solution.facts.get("constant")
+        if left is None:  # it lies in the span of the design that all pixels share
+            return torch.ones_like(self.problem.nobs, dtype=torch.bool)
+        return left <= IN_SPAN**2
+
+    @cached_property
+    def total(self) -> Tensor:
+        """(b,) weighted sum of squares about the pixel's own weighted mean, or about 0.
+
+        NaN where it is rounding.
+        """
+        y, out = self.problem.y, self._empty()
+        one = self.problem.constant
+        if one is None:
+            if self.plain:
+                mean = y.sum(0) / self.problem.nobs
+            else:
+                mean = torch.mul(self.weights, y, out=out).sum(0) / self.weights.sum(0)
+            torch.sub(y, torch.where(self.centred, mean, 0.0), out=out)
+        else:
+            mean = torch.mul(one, y, out=out).sum(0) / one.square().sum(0)
+            torch.mul(one, torch.where(self.centred, mean, 0.0), out=out)
+            torch.sub(y, out, out=out)
+        if self.plain:
+            out.mul_(self.problem.weights)
+        total = self.sum_of_squares(out)
+        return torch.where(total > self.rounding, total, torch.nan)
+
+    @cached_property
+    def rho(self) -> Tensor:
+        """(b,) autocorrelation of residuals one step of time apart; NaN where pairs are few."""
+        if self.whitened is not None:
+            return self.whitened.rho
+        return autocorrelation.rho(self.problem, self.solution.facts["residual"], self.method)
+
+    @cached_property
+    def n_eff(self) -> Tensor:
+        """(b,) effective number of samples (see `autocorrelation`)."""
+        return autocorrelation.effective(self.problem.nobs, self.rho)
+
+    @cached_property
+    def stderr(self) -> Tensor:
+        """(p, b) standard errors; NaN without degrees of freedom."""
+        facts = self.solution.facts
+        if self.method.absolute_sigma:
+            return facts["variance"].sqrt()
+        if self.method.robust:
+            diagonal = torch.diagonal(facts["sandwich"], dim1=0, dim2=1).T
+            return torch.where(self.dof > 0, diagonal, torch.nan).clamp(min=0.0).sqrt()
+        return (facts["variance"] * self.scale).sqrt_()
+
+    @cached_property
+    def tvalue(self) -> Tensor:
+        """(p, b) coefficients over standard errors; NaN where both are rounding of the samples."""
+        ratio = self.solution.coef / self.stderr
+        if self.method.absolute_sigma:
+            return ratio
+        exact = self.rss <= self.rounding
+        if exact.any():
+            noise = self.solution.coef.square() <= self.solution.facts["variance"] * self.rounding
+            ratio = ratio.masked_fill(exact & noise, torch.nan)
+        return ratio
+
+    def sum_of_squares(self, values: Tensor) -> Tensor:
+        """Return the weighted sum of squares of (n, b) values that are 0 at gaps, (b,)."""
+        squares = torch.mul(values, values, out=self._empty())
+        return (squares if self.plain else squares.mul_(self.weights)).sum(0)
+
+    def _empty(self) -> Tensor:
+        """Return memory of the shape of the samples."""
+        return torch.empty_like(self.problem.y, memory_format=torch.contiguous_format)
