@@ -41,7 +41,7 @@ def column(s: int, k: int) -> slice:
     return slice(start, start + s - k)
 
 
-def factorise(packed: Tensor, s: int) -> Tensor:
+def factorise(packed: Tensor, s: int, skip: Sequence[int] | None = None) -> Tensor:
     """Overwrite S with its factor L, S = L L'; the diagonal holds 1 / l_kk.
 
     Parameters
@@ -51,6 +51,9 @@ def factorise(packed: Tensor, s: int) -> Tensor:
         for itself alone.
     s : int
         Size of the systems.
+    skip : sequence of int, optional
+        For each column how many of the first pixels have a system that ends before it: from there
+        on they hold the identity.
 
     Returns
     -------
@@ -58,17 +61,19 @@ def factorise(packed: Tensor, s: int) -> Tensor:
         `packed` itself.
     """
     columns = packed.split(list(range(s, 0, -1)))
-    for k, here in enumerate(columns):
+    for k, column_k in enumerate(columns):
+        first = skip[k] if skip else 0
+        here = column_k[:, first:]
         # Column by column: earlier ones are only read, and the one that is written stays in cache
         for j in range(k):
-            before = columns[j][k - j :]
+            before = columns[j][k - j :, first:]
             here.addcmul_(before[0], before, value=-1)
         here[0].rsqrt_()
         here[1:].mul_(here[0])
     return packed
 
 
-def solve(factor: Tensor, rhs: Tensor) -> Tensor:
+def solve(factor: Tensor, rhs: Tensor, skip: Sequence[int] | None = None) -> Tensor:
     """Solve S x = rhs: in place, and returned, where both have one dtype.
 
     Parameters
@@ -78,15 +83,20 @@ def solve(factor: Tensor, rhs: Tensor) -> Tensor:
     rhs : Tensor
         (s, b), or (s, m, b) for m right sides a pixel. Where its dtype is wider, the solution has
         the digits of the factor and the range of `rhs`.
+    skip : sequence of int, optional
+        As in `factorise`.
     """
     if rhs.dtype != factor.dtype:
         exponent = _exponent(rhs)
-        narrow = solve(factor, _narrowed(rhs, exponent, factor.dtype))
+        narrow = solve(factor, _narrowed(rhs, exponent, factor.dtype), skip)
         return shift(narrow.to(rhs.dtype), exponent)
     s = rhs.shape[0]
     columns = (factor[:, None] if rhs.ndim == 3 else factor).split(list(range(s, 0, -1)))
-    inverses, below = [c[0] for c in columns], [c[1:] for c in columns]
-    rows, rest = rhs.unbind(0), [rhs[k + 1 :] for k in range(s)]
+    firsts = skip or [0] * s
+    inverses = [c[0, ..., f:] for c, f in zip(columns, firsts, strict=True)]
+    below = [c[1:, ..., f:] for c, f in zip(columns, firsts, strict=True)]
+    rows = [rhs[k, ..., f:] for k, f in enumerate(firsts)]
+    rest = [rhs[k + 1 :, ..., f:] for k, f in enumerate(firsts)]
     for k in range(s):
         rows[k].mul_(inverses[k])
         if k + 1 < s:
@@ -98,7 +108,13 @@ def solve(factor: Tensor, rhs: Tensor) -> Tensor:
     return rhs
 
 
-def forward(factor: Tensor, s: int, rhs: Tensor, starts: Sequence[int]) -> Tensor:
+def forward(
+    factor: Tensor,
+    s: int,
+    rhs: Tensor,
+    starts: Sequence[int] | None = None,
+    skip: Sequence[int] | None = None,
+) -> Tensor:
     """Overwrite right sides with L^-1 rhs, of which only the last rows take part.
 
     Parameters
@@ -109,8 +125,10 @@ def forward(factor: Tensor, s: int, rhs: Tensor, starts: Sequence[int]) -> Tenso
         Size of the systems.
     rhs : Tensor
         (t, m, b), the last t rows of m right sides a pixel; the rows before them are 0.
-    starts : sequence of int
-        For each of the m right sides the first of the s rows that is not 0, rising.
+    starts : sequence of int, optional
+        For each of the m right sides the first of the s rows that is not 0, rising; 0 if not given.
+    skip : sequence of int, optional
+        As in `factorise`.
 
     Returns
     -------
@@ -120,10 +138,13 @@ def forward(factor: Tensor, s: int, rhs: Tensor, starts: Sequence[int]) -> Tenso
     columns = factor[:, None].split(list(range(s, 0, -1)))
     first = s - rhs.shape[0]
     for k in range(first, s):
-        here = rhs[k - first, : bisect_right(starts, k)]
-        here.mul_(columns[k][0])
+        pixels = skip[k] if skip else 0
+        sides = bisect_right(starts, k) if starts else rhs.shape[1]
+        here = rhs[k - first, :sides, pixels:]
+        here.mul_(columns[k][0, :, pixels:])
         if k + 1 < s:
-            rhs[k - first + 1 :, : here.shape[0]].addcmul_(columns[k][1:], here, value=-1)
+            later = rhs[k - first + 1 :, :sides, pixels:]
+            later.addcmul_(columns[k][1:, :, pixels:], here, value=-1)
     return rhs
 
 
@@ -175,7 +196,7 @@ def start_vector(factor: Tensor, s: int) -> Tensor:
     return (torch.cos(steps * 1.7) + 1.5)[:, None]
 
 
-def smallest_eigenvalue(factor: Tensor, u: Tensor) -> Tensor:
+def smallest_eigenvalue(factor: Tensor, u: Tensor, skip: Sequence[int] | None = None) -> Tensor:
     """Estimate the smallest eigenvalue of each S, (b,), by a second step of inverse iteration.
 
     Parameters
@@ -184,6 +205,8 @@ def smallest_eigenvalue(factor: Tensor, u: Tensor) -> Tensor:
         (s(s+1)/2, b) from `factorise`.
     u : Tensor
         (s, b) the first step, the solution of S u = `start_vector`. Overwritten.
+    skip : sequence of int, optional
+        As in `factorise`.
 
     Returns
     -------
@@ -192,11 +215,13 @@ def smallest_eigenvalue(factor: Tensor, u: Tensor) -> Tensor:
         definite. It never depends on the other pixels.
     """
     size = u.square().sum(0)
-    v = solve(factor, u)
+    v = solve(factor, u, skip)
     return size.div_(v.square().sum(0)).sqrt_()
 
 
-def solve_and_judge(factor: Tensor, rhs: Tensor, both: Tensor) -> tuple[Tensor, Tensor]:
+def solve_and_judge(
+    factor: Tensor, rhs: Tensor, both: Tensor, skip: Sequence[int] | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the solution of S x = rhs and the estimate of the smallest eigenvalue of S.
 
     The first step of the iteration shares its passes over the factor with the solution.
@@ -209,12 +234,14 @@ def solve_and_judge(factor: Tensor, rhs: Tensor, both: Tensor) -> tuple[Tensor, 
         (s, b) right sides; of a wider dtype as in `solve`.
     both : Tensor
         (s, 2, b) memory in the dtype of `factor`; the solution may lie in it.
+    skip : sequence of int, optional
+        As in `factorise`.
     """
     wider = rhs.dtype != factor.dtype
     exponent = _exponent(rhs) if wider else None
     both[:, 0] = rhs if exponent is None else _narrowed(rhs, exponent, factor.dtype)
     both[:, 1] = start_vector(factor, rhs.shape[0])
-    solve(factor, both)
-    smallest = smallest_eigenvalue(factor, both[:, 1])
+    solve(factor, both, skip)
+    smallest = smallest_eigenvalue(factor, both[:, 1], skip)
     z = both[:, 0]
     return (z if exponent is None else shift(z.to(rhs.dtype), exponent)), smallest

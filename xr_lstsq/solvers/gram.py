@@ -18,7 +18,7 @@ from xr_lstsq.solvers.wanted import Sandwich
 
 __all__ = ["CACHE", "ByGram", "Complete", "Gram", "condition", "unfitted_constant"]
 
-CACHE = 2**21
+CACHE = 2**20
 """Bytes of the right sides that are solved together for variances: what a core keeps near."""
 
 

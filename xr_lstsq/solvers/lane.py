@@ -87,6 +87,8 @@ class Kept:
         (n, k) and (k, b), whose product are the fitted values; None where `evaluate` returns them.
     evaluate : callable, optional
         Returns the fitted values (n, b).
+    bounded : bool
+        Whether fitted values at gaps are no larger than those elsewhere might be.
     """
 
     coef: Tensor
@@ -95,6 +97,7 @@ class Kept:
     inverse: Inverse
     product: tuple[Tensor, Tensor] | None = None
     evaluate: Callable[[], Tensor] | None = None
+    bounded: bool = False
 
     def fitted(self) -> Tensor:
         """Return A x, (n, b)."""
@@ -110,6 +113,8 @@ class Kept:
             torch.addmm(problem.y, *self.product, alpha=-1, out=out)
         else:
             torch.sub(problem.y, self.fitted(), out=out)
+        if self.bounded and problem.flags:
+            return out.mul_(problem.weights)
         # What is evaluated at a gap may be infinite, and 0 times that is no 0
         return out.masked_fill_(problem.weights == 0, 0.0)
 

@@ -51,7 +51,10 @@ def _in_basis(
         total = problem.square if plain else (weighted * y).sum(0)
         coef, z = refined(problem, begun, keep, y, weights, total)
         rank = torch.full_like(problem.nobs, z.shape[0])
-        return Kept(coef, rank, keep, begun.system, (problem.shared_samples.to_fit, z))
+        design = problem.shared_samples
+        # Rows of Q, unlike those of samples that count for no pixel, are not longer than 1
+        bounded = design.plain_weights
+        return Kept(coef, rank, keep, begun.system, (design.to_fit, z), bounded=bounded)
 
     return run
 

@@ -9,7 +9,6 @@ Higham 1998, "Stability of Householder QR factorization for weighted least squar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -119,53 +118,66 @@ class MinimumNorm:
 
         The covariance (A'WA)+ of each design is C C'.
         """
-        steps, p, u = self.factor.upper.shape
-        out = self.scale.new_empty(p, steps, u)
-        for k in range(steps):
-            head = self.scale.new_zeros(steps, u)
-            head[k] = 1
-            out[:, k] = self._from_head(head, None)
-        return out
+        steps, _, u = self.factor.upper.shape
+        return self._from_head(_units(self.scale, steps, steps, u), None)
 
-    def directions(self) -> Iterator[Tensor]:
-        """Yield the columns of Q, (n, u) each, as many as there are steps; 0 past the rank."""
+    def directions(self) -> Tensor:
+        """Return the columns of Q, (n, s, u); 0 past the rank."""
         factor = self.factor
         n, steps, u = factor.vectors.shape
-        for k in range(steps):
-            unit = self.scale.new_zeros(n, u)
-            unit[k] = (k < self.rank).to(unit.dtype)
-            turned = _reflect(factor.vectors, unit, reverse=True)
-            yield torch.empty_like(turned).scatter_(0, factor.sort, turned)
+        live = torch.arange(steps, device=self.rank.device)[:, None] < self.rank
+        units = _units(self.scale, n, steps, u).mul_(live)
+        turned = _reflect(factor.vectors, units, reverse=True)
+        return torch.empty_like(turned).scatter_(0, factor.sort[:, None].expand_as(turned), turned)
 
     def _from_head(self, head: Tensor, pattern: Tensor | None) -> Tensor:
-        """Return coefficients (p, b) by the first rotated samples (s, b) of designs `pattern`."""
+        """Return coefficients (p, ..., b) by the first rotated samples (s, ..., b).
+
+        `pattern` is the design of each pixel, None for one a pixel.
+        """
 
         def take(values: Tensor) -> Tensor:
             return values if pattern is None else values.index_select(-1, pattern)
 
         factor, scale = self.factor, self.scale
         rank, p = take(self.rank), scale.shape[0]
-        coef = head.new_zeros(p, head.shape[1])
+        coef = head.new_zeros(p, *head.shape[1:])
         full = (rank == p).nonzero()[:, 0]
         if full.numel():
             upper = take(factor.upper)[:p].index_select(2, full)
             order = take(factor.order).index_select(1, full)
-            solved = _back_substitute(upper, head[:p].index_select(1, full))
-            solved = torch.empty_like(solved).scatter_(0, order, solved)
-            coef[:, full] = solved / take(scale).index_select(1, full)
+            solved = _back_substitute(upper, head[:p].index_select(-1, full))
+            solved = torch.empty_like(solved).scatter_(0, _beside(order, solved), solved)
+            coef[..., full] = solved / _middle(take(scale).index_select(1, full), solved)
         short = (rank < p).nonzero()[:, 0]
         if short.numel():
             designs = short if pattern is None else pattern.index_select(0, short)
             designs, which = torch.unique(designs, return_inverse=True)
-            coef[:, short] = _shortest(
+            coef[..., short] = _shortest(
                 factor.upper.index_select(2, designs),
                 factor.order.index_select(1, designs),
                 scale.index_select(1, designs),
                 self.rank.index_select(0, designs),
-                head.index_select(1, short),
+                head.index_select(-1, short),
                 which,
             )
         return coef
+
+
+def _units(like: Tensor, n: int, steps: int, u: int) -> Tensor:
+    """Return the first unit vectors of n, as right sides of u designs, (n, steps, u)."""
+    eye = torch.eye(n, steps, dtype=like.dtype, device=like.device)
+    return eye[:, :, None].repeat(1, 1, u)
+
+
+def _middle(values: Tensor, like: Tensor) -> Tensor:
+    """Return (k, b) values such that they go with (k, b) or (k, m, b) ones."""
+    return values if like.ndim == values.ndim else values[:, None]
+
+
+def _beside(index: Tensor, like: Tensor) -> Tensor:
+    """Return an index (k, b) as one of the shape of (k, b) or (k, m, b) values."""
+    return _middle(index, like).expand_as(like)
 
 
 def _power_of_two(sizes: Tensor) -> Tensor:
@@ -210,11 +222,11 @@ def _swap(tensor: Tensor, dim: int, k: int, pick: Tensor) -> None:
 
 
 def _reflect(vectors: Tensor, values: Tensor, *, reverse: bool = False) -> Tensor:
-    """Apply the reflectors (n, s, b) to (n, b) values: Q' values, or Q values when `reverse`."""
+    """Apply the reflectors (n, s, b) to (n, ..., b): Q' values, or Q values when `reverse`."""
     result = values.clone()
     steps = range(vectors.shape[1])
     for k in reversed(steps) if reverse else steps:
-        vector = vectors[k:, k]
+        vector = _middle(vectors[k:, k], result)
         inner = (vector * result[k:]).sum(0)
         result[k:].addcmul_(vector, inner, value=-2)
     return result
@@ -232,11 +244,11 @@ def _rank(upper: Tensor, cutoffs: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _back_substitute(upper: Tensor, rhs: Tensor) -> Tensor:
-    """Solve R x = rhs for (p, p, b) triangles and (p, b) right sides."""
+    """Solve R x = rhs for (p, p, b) triangles and (p, ..., b) right sides."""
     x = rhs.clone()
     for k in range(rhs.shape[0] - 1, -1, -1):
         x[k] /= upper[k, k]
-        x[:k].addcmul_(upper[:k, k], x[k], value=-1)
+        x[:k].addcmul_(_middle(upper[:k, k], x), x[k], value=-1)
     return x
 
 
@@ -250,7 +262,7 @@ def _shortest(
     upper, order, scale, rank : Tensor
         (s, p, u), (p, u), (p, u) and (u,): the factorised designs.
     rhs : Tensor
-        (s, b) rotated samples.
+        (s, ..., b) rotated samples.
     which : Tensor
         (b,) design of each pixel.
     """
@@ -264,13 +276,15 @@ def _shortest(
     # zeros in C'; pivoting leaves them last, where the diagonal is 0 and the answer too.
     factor = _factorise((own / size).transpose(0, 1))
     lower = factor.upper.index_select(2, which)  # (min(p, s), s, b)
-    x = (rhs / size.index_select(0, which)).gather(0, factor.order.index_select(1, which))
+    x = rhs / size.index_select(0, which)
+    x = x.gather(0, _beside(factor.order.index_select(1, which), x))
     alive = live.index_select(1, which)
     for k in range(steps):
         diagonal = torch.where(alive[k], lower[k, k], 1.0)
         x[k] = torch.where(alive[k], x[k] / diagonal, 0.0)
-        x[k + 1 :].addcmul_(lower[k, k + 1 :], x[k], value=-1)
-    padded = torch.zeros(p, rhs.shape[1], dtype=rhs.dtype, device=rhs.device)
+        x[k + 1 :].addcmul_(_middle(lower[k, k + 1 :], x), x[k], value=-1)
+    padded = rhs.new_zeros(p, *rhs.shape[1:])
     padded[:steps] = x
     turned = _reflect(factor.vectors.index_select(2, which), padded, reverse=True)
-    return torch.empty_like(turned).scatter_(0, factor.sort.index_select(1, which), turned)
+    index = _beside(factor.sort.index_select(1, which), turned)
+    return torch.empty_like(turned).scatter_(0, index, turned)

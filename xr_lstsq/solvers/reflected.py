@@ -62,10 +62,7 @@ class Reflections:
 
     def leverage(self) -> Tensor:
         """Return the diagonal of Q Q', (n, b)."""
-        total = self.problem.y.new_zeros(self.problem.y.shape[0], self.system.rank.shape[0])
-        for direction in self.system.directions():
-            total.addcmul_(direction, direction)
-        return self.system.take(total)
+        return self.system.take(self.system.directions().square().sum(1))
 
     def cond(self) -> Tensor:
         """Return the condition of the weighted rows with columns of unit norm, (b,)."""
@@ -84,10 +81,10 @@ class Reflections:
         weighted = residual * problem.full_weights.sqrt()
         rank = system.take(system.rank)
         of_samples = scores(sandwich, weighted, leverage, problem.nobs, rank)
-        maps = system.maps()
+        maps, directions = system.maps(), system.directions()
         rows = maps.new_zeros(weighted.shape[0], *maps.shape[::2])  # (n, p, u), A_w+'
-        for k, direction in enumerate(system.directions()):
-            rows.addcmul_(direction[:, None], maps[:, k])
+        for k in range(maps.shape[1]):
+            rows.addcmul_(directions[:, None, k], maps[:, k])
         return meat(system.take(rows), of_samples, sandwich.kernel)
 
 

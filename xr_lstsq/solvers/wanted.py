@@ -96,6 +96,8 @@ class Wanted:
             for axis in FACTS[name]:
                 size *= sizes[axis]
             total += size
+        if self.facts:
+            total += n
         if self.facts & {"covariance", "sandwich", "leverage", "cond"}:
             total += 3 * p * p + 2 * n
         return total + (2 * p if "variance" in self.facts else 0)

@@ -98,7 +98,7 @@ class Solved:
 
         NaN where it is rounding.
         """
-        y, out = self.problem.y, self._empty()
+        y, out = self.problem.y, self._scratch
         one = self.problem.constant
         if one is None:
             if self.plain:
@@ -152,9 +152,10 @@ class Solved:
 
     def sum_of_squares(self, values: Tensor) -> Tensor:
         """Return the weighted sum of squares of (n, b) values that are 0 at gaps, (b,)."""
-        squares = torch.mul(values, values, out=self._empty())
+        squares = torch.mul(values, values, out=self._scratch)
         return (squares if self.plain else squares.mul_(self.weights)).sum(0)
 
-    def _empty(self) -> Tensor:
-        """Return memory of the shape of the samples."""
-        return torch.empty_like(self.problem.y, memory_format=torch.contiguous_format)
+    @cached_property
+    def _scratch(self) -> Tensor:
+        """Memory of the shape of the samples; what it holds is of use for one sum only."""
+        return self.problem.workspace.empty(*self.problem.y.shape, dtype=self.problem.y.dtype)
