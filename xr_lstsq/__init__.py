@@ -6,7 +6,15 @@ from importlib.metadata import version as _version
 
 from xr_lstsq import design
 from xr_lstsq.accessor import LstsqAccessor as _LstsqAccessor  # noqa: F401 - registers .lstsq
-from xr_lstsq.errors import ChunkError, DeviceError, DtypeError, LabelError, WriteError
+from xr_lstsq.errors import (
+    ChunkError,
+    DeviceError,
+    DtypeError,
+    LabelError,
+    ValidationError,
+    WriteError,
+)
+from xr_lstsq.inference import Difference, Validation, fdr
 from xr_lstsq.pipeline import solve
 from xr_lstsq.preview import Explanation, Explanations, explain
 
@@ -15,13 +23,17 @@ __version__ = _version("xr_lstsq")
 __all__ = [
     "ChunkError",
     "DeviceError",
+    "Difference",
     "DtypeError",
     "Explanation",
     "Explanations",
     "LabelError",
+    "Validation",
+    "ValidationError",
     "WriteError",
     "__version__",
     "design",
     "explain",
+    "fdr",
     "solve",
 ]

@@ -130,7 +130,7 @@ class Gram:
         problem, design = self.problem, self.design
         leverage = self.leverage() if sandwich.power else None
         weighted = residual * self.weights * design.root_weights[:, None]
-        of_samples = scores(sandwich, weighted, leverage, problem.nobs, self.size)
+        of_samples = scores(sandwich, problem, weighted, leverage, self.size)
         middle = meat(design.basis.whole, of_samples, sandwich.kernel)
         to_coef, b = design.to_coef.whole, self.factor.shape[1]
         sides = to_coef.T[:, :, None].expand(*to_coef.T.shape, b).contiguous()

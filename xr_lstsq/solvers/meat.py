@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from xr_lstsq.solvers.problem import Problem
 from xr_lstsq.solvers.wanted import Sandwich
 
 __all__ = ["between", "meat", "outer", "scores"]
@@ -15,9 +16,9 @@ FULL_LEVERAGE = 1e-10
 
 def scores(
     sandwich: Sandwich,
+    problem: Problem,
     weighted: Tensor,
     leverage: Tensor | None,
-    nobs: Tensor,
     rank: int | Tensor,
 ) -> Tensor:
     """Return weighted residuals (n, b) as the kind of covariance takes them.
@@ -26,24 +27,24 @@ def scores(
     ----------
     sandwich : Sandwich
         Which.
+    problem : Problem
+        The batch.
     weighted : Tensor
         (n, b) residuals times weights, or their roots; 0 at gaps. Overwritten.
     leverage : Tensor or None
         (n, b), where the kind needs it.
-    nobs : Tensor
-        (b,) samples that count.
     rank : int or Tensor
         Of the design on them.
     """
     if sandwich.kind == "HC1":
-        ratio = nobs.to(weighted.dtype) / (nobs - rank)
+        ratio = problem.nobs.to(weighted.dtype) / (problem.nobs - rank)
         return weighted.mul_(ratio.sqrt())
     if leverage is None or not sandwich.power:
         return weighted
     left = 1.0 - leverage
     left = torch.where(left > FULL_LEVERAGE, left, torch.nan)
     raised = left.sqrt() if sandwich.power == 0.5 else left
-    return torch.where(weighted == 0, 0.0, weighted / raised)
+    return torch.where(problem.weights == 0, 0.0, weighted / raised)
 
 
 def meat(rows: Tensor, scores: Tensor, kernel: Tensor | None) -> Tensor:
@@ -64,7 +65,7 @@ def meat(rows: Tensor, scores: Tensor, kernel: Tensor | None) -> Tensor:
         column = rows[:, k, None] if rows.ndim == 2 else rows[:, k]
         seen = scores * column
         if kernel is not None:
-            seen = kernel @ seen
+            seen = kernel.to(seen.dtype) @ seen
         seen *= scores
         if rows.ndim == 2:
             torch.mm(rows.T, seen, out=out[k])

@@ -81,7 +81,7 @@ class Own:
         problem, design = self.problem, _rows(self.problem)
         leverage = self.leverage() if sandwich.power else None
         weighted = residual * self.weights
-        of_samples = scores(sandwich, weighted, leverage, problem.nobs, design.shape[1])
+        of_samples = scores(sandwich, problem, weighted, leverage, design.shape[1])
         middle = meat(design, of_samples, sandwich.kernel)
         return between(self._inverse(), middle)
 

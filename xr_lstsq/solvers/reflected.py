@@ -80,7 +80,7 @@ class Reflections:
         leverage = self.leverage() if sandwich.power else None
         weighted = residual * problem.full_weights.sqrt()
         rank = system.take(system.rank)
-        of_samples = scores(sandwich, weighted, leverage, problem.nobs, rank)
+        of_samples = scores(sandwich, problem, weighted, leverage, rank)
         maps, directions = system.maps(), system.directions()
         rows = maps.new_zeros(weighted.shape[0], *maps.shape[::2])  # (n, p, u), A_w+'
         for k in range(maps.shape[1]):

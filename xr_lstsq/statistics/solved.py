@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +18,7 @@ from xr_lstsq.statistics.whitened import Whitened
 __all__ = ["Solved"]
 
 ROUNDING = 16.0
-"""Multiple of eps up to which what is left of samples is their rounding."""
+"""Multiple of eps up to which what is left of samples is their rounding; sums add sqrt(n)."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class Solved:
     def rounding(self) -> Tensor:
         """(b,) sum of squares up to which it is rounding of the samples."""
         eps = torch.finfo(self.problem.y.dtype).eps
-        return (ROUNDING * eps) ** 2 * self.square
+        multiple = ROUNDING + math.sqrt(self.problem.y.shape[0])
+        return (multiple * eps) ** 2 * self.square
 
     @cached_property
     def square(self) -> Tensor:

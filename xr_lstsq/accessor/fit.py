@@ -1,130 +1,25 @@
-"""The `.lstsq` accessor on DataArray and Dataset: signatures that hand over."""
+"""Methods of `.lstsq` for a fit."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 import xarray as xr
 
-from xr_lstsq import fits, inference, pipeline, preview, runs
-from xr_lstsq.arguments import refuse_foreign
+from xr_lstsq import fits, inference, runs
 
 if TYPE_CHECKING:
-    from xr_lstsq.design import Term
-    from xr_lstsq.preview import Explanation, Explanations
+    from xr_lstsq.inference import Validation
 
-__all__ = ["LstsqAccessor"]
+__all__ = ["FitMethods"]
 
 
-@xr.register_dataarray_accessor("lstsq")
-@xr.register_dataset_accessor("lstsq")
-class LstsqAccessor:
-    """Least squares for every pixel of a labelled cube, and what can be made of a fit."""
+class FitMethods:
+    """What can be made of a fit."""
 
-    def __init__(self, obj: xr.DataArray | xr.Dataset) -> None:
-        self._obj = obj
-
-    @refuse_foreign
-    def solve(
-        self,
-        design: xr.DataArray | Term | str | Any,
-        dim: Hashable | None = None,
-        *,
-        data: Hashable | Iterable[Hashable] | None = None,
-        weights: xr.DataArray | str | Any | None = None,
-        valid: xr.DataArray | str | Any | None = None,
-        nodata: float | Iterable[float] | None = None,
-        min_obs: int = 1,
-        deficient: str = "min_norm",
-        rcond: float | None = None,
-        stats: str | Iterable[str] = (),
-        cov_type: str = "nonrobust",
-        maxlags: int | None = None,
-        absolute_sigma: bool = False,
-        noise: str | None = None,
-        level: float = 0.95,
-        dtype: str = "float64",
-        device: str = "auto",
-        max_memory: int | str | None = None,
-        rechunk: bool = False,
-        param_dim: str = "param",
-    ) -> xr.Dataset:
-        """Fit one linear model to every pixel of this cube: see `xr_lstsq.solve`."""
-        return pipeline.solve(
-            self._obj,
-            design,
-            dim,
-            data=data,
-            weights=weights,
-            valid=valid,
-            nodata=nodata,
-            min_obs=min_obs,
-            deficient=deficient,
-            rcond=rcond,
-            stats=stats,
-            cov_type=cov_type,
-            maxlags=maxlags,
-            absolute_sigma=absolute_sigma,
-            noise=noise,
-            level=level,
-            dtype=dtype,
-            device=device,
-            max_memory=max_memory,
-            rechunk=rechunk,
-            param_dim=param_dim,
-        )
-
-    @refuse_foreign
-    def explain(
-        self,
-        design: xr.DataArray | Term | str | Any,
-        dim: Hashable | None = None,
-        *,
-        data: Hashable | Iterable[Hashable] | None = None,
-        weights: xr.DataArray | str | Any | None = None,
-        valid: xr.DataArray | str | Any | None = None,
-        nodata: float | Iterable[float] | None = None,
-        min_obs: int = 1,
-        deficient: str = "min_norm",
-        rcond: float | None = None,
-        stats: str | Iterable[str] = (),
-        cov_type: str = "nonrobust",
-        maxlags: int | None = None,
-        absolute_sigma: bool = False,
-        noise: str | None = None,
-        level: float = 0.95,
-        dtype: str = "float64",
-        device: str = "auto",
-        max_memory: int | str | None = None,
-        rechunk: bool = False,
-        param_dim: str = "param",
-    ) -> Explanation | Explanations:
-        """Say what `solve` would do with the same arguments: see `xr_lstsq.explain`."""
-        return preview.explain(
-            self._obj,
-            design,
-            dim,
-            data=data,
-            weights=weights,
-            valid=valid,
-            nodata=nodata,
-            min_obs=min_obs,
-            deficient=deficient,
-            rcond=rcond,
-            stats=stats,
-            cov_type=cov_type,
-            maxlags=maxlags,
-            absolute_sigma=absolute_sigma,
-            noise=noise,
-            level=level,
-            dtype=dtype,
-            device=device,
-            max_memory=max_memory,
-            rechunk=rechunk,
-            param_dim=param_dim,
-        )
+    _obj: xr.DataArray | xr.Dataset
 
     def params(self) -> xr.Dataset:
         """Return one variable per param of this fit, with its own units and long_name.
@@ -251,6 +146,55 @@ class LstsqAccessor:
         1 with ``absolute_sigma``, to the variance: that of a sample of weight 1.
         """
         return inference.predict(self._fit("predict"), at, interval, level)
+
+    def validate(
+        self,
+        cube: xr.DataArray | xr.Dataset,
+        *,
+        weights: xr.DataArray | str | Any | None = None,
+        valid: xr.DataArray | str | Any | None = None,
+        n: int = 1000,
+        seed: int = 0,
+    ) -> Validation:
+        """Fit pixels of the cube again, one by one in plain numpy, and compare them with this fit.
+
+        Parameters
+        ----------
+        cube : DataArray or Dataset
+            What was solved, or a larger cube with the labels of the fit's pixels.
+        weights, valid : DataArray, array or name, optional
+            As they were passed to `solve`.
+        n : int
+            Number of pixels to draw for each fitted variable.
+        seed : int
+            Of the generator that draws.
+
+        Returns
+        -------
+        Validation
+            The largest difference of each variable; a table where it is printed.
+
+        Raises
+        ------
+        ValidationError
+            When a difference lies beyond its bound, or a rank, status or nobs is another; the
+            message is the table.
+        ValueError
+            When this is no fit, its design differs from pixel to pixel (that is not kept), or
+            weights or valid are not those of the fit.
+        LabelError
+            When cube and fit do not fit together.
+
+        Notes
+        -----
+        Rows that do not count are dropped, what is left is solved in float64 by LAPACK, and every
+        variable is made by its textbook formula. The bound of a value is how far it moves when
+        samples, design and weights are moved by rounding (statistical condition estimation, Kenney,
+        Laub and Reese 1998, doi:10.1137/S1064827595282519).
+        """
+        return inference.validate(
+            self._fit("validate"), cube, weights=weights, valid=valid, n=n, seed=seed
+        )
 
     def to_netcdf(
         self, path: str | PathLike[str], *, store: Literal["float32", "float64"] | None = None
