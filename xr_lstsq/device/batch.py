@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -107,6 +107,7 @@ class BatchSolver:
         solved = solve_with_noise(problem, self.wanted, self.plan.method, solve, max_bytes)
         solution = solved.solution
         status, rank = self._judge(samples, solved, problem.p)
+        solved = replace(solved, solution=replace(solution, rank=rank))
         results = {
             "coef": solution.coef,
             "nobs": problem.nobs,

@@ -139,7 +139,7 @@ def refit(
         system = solve(rows, target, constant, **decided)
 
     failed |= nobs > 0 and not np.isfinite(system.coef).all()
-    rank = 0 if failed or unknown else system.rank
+    rank = 0 if failed else system.rank
     status = "solved" if rank == p else "rank_deficient"
     status = "too_few_obs" if nobs < rules.min_obs or unknown else status
     status = "no_data" if nobs == 0 else status

@@ -47,7 +47,7 @@ def whiten(problem: Problem, rho: Tensor, method: Method) -> tuple[Problem, Whit
     problem : Problem
         The batch.
     rho : Tensor
-        (b,) in [0, 1); a pixel where it is NaN gets no samples.
+        (b,) in [0, 1); where it is NaN, the rows of a pixel are weighted only.
     method : Method
         With the positions of the samples.
 
@@ -58,13 +58,13 @@ def whiten(problem: Problem, rho: Tensor, method: Method) -> tuple[Problem, Whit
     whitened : Whitened
         What it was made of.
     """
-    known = torch.isfinite(rho)
-    counts = (problem.weights > 0) & known
+    known = torch.nan_to_num(rho, 0.0)
+    counts = problem.weights > 0
     flags = counts.to(problem.y.dtype)
     root = problem.full_weights.sqrt() * flags
     index, steps = before(counts, method)
     # 0 where there is none before
-    phi = torch.where(torch.isfinite(steps), rho**steps, 0.0)
+    phi = torch.where(torch.isfinite(steps), known**steps, 0.0)
     spread = torch.where(counts, (1.0 - phi.square()).rsqrt(), 0.0)
 
     def turn(values: Tensor) -> Tensor:
@@ -84,7 +84,6 @@ def whiten(problem: Problem, rho: Tensor, method: Method) -> tuple[Problem, Whit
             problem,
             y=y,
             weights=flags,
-            nobs=torch.where(known, problem.nobs, 0),
             square=y.square().sum(0),
             flags=True,
             design=rows,
