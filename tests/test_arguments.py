@@ -151,6 +151,31 @@ def stats_act() -> bool:
     return {"rss", "dof"} <= set(fit) and not {"rss", "dof"} & set(solve())
 
 
+def cov_type_acts() -> bool:
+    plain, robust = (solve(stats="stderr", cov_type=kind) for kind in ("nonrobust", "HC3"))
+    return moved(plain["stderr"], robust["stderr"]) and not moved(plain["coef"], robust["coef"])
+
+
+def maxlags_acts() -> bool:
+    short, long = (solve(stats="stderr", cov_type="HAC", maxlags=lags) for lags in (1, 6))
+    return moved(short["stderr"], long["stderr"])
+
+
+def absolute_sigma_acts() -> bool:
+    plain, known = (solve(stats="stderr", absolute_sigma=known) for known in (False, True))
+    return moved(plain["stderr"], known["stderr"])
+
+
+def noise_acts() -> bool:
+    fit = solve(noise="ar1")
+    return {"rho", "n_eff"} <= set(fit) and "rho" not in solve()
+
+
+def level_acts() -> bool:
+    wide, narrow = (solve(stats="conf_int", level=level)["conf_int"] for level in (0.99, 0.5))
+    return bool((wide.sel(bound="upper") > narrow.sel(bound="upper")).all())
+
+
 def dtype_acts() -> bool:
     fit = solve(dtype="float32", stats=("rss", "fitted"))
     kinds = {fit[name].dtype for name in ("coef", "rss", "fitted")}
@@ -192,6 +217,11 @@ ACTS: dict[str, Callable[[], bool]] = {
     "deficient": deficient_acts,
     "rcond": rcond_acts,
     "stats": stats_act,
+    "cov_type": cov_type_acts,
+    "maxlags": maxlags_acts,
+    "absolute_sigma": absolute_sigma_acts,
+    "noise": noise_acts,
+    "level": level_acts,
     "dtype": dtype_acts,
     "device": device_acts,
     "max_memory": max_memory_acts,
@@ -554,3 +584,43 @@ def test_a_dataset_that_is_no_fit_says_so(method: str, tmp_path: Any) -> None:
 def test_something_that_is_no_cube_is_refused() -> None:
     with pytest.raises(TypeError, match=r"ndarray.*DataArray"):
         solve(cube=ndvi().values)
+
+
+METHODS: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"cov_type": "HC4"}, ValueError, "cov_type='HC4' is not known. Choose from 'nonrobust'"),
+    ({"noise": "ar2"}, ValueError, "noise='ar2' is not known"),
+    ({"level": 1.0}, ValueError, "level=1.0 is not between 0 and 1"),
+    ({"level": True}, ValueError, "level=True is not between 0 and 1"),
+    ({"maxlags": 3}, ValueError, "maxlags=3 is for cov_type='HAC', and cov_type is 'nonrobust'"),
+    ({"maxlags": -1, "cov_type": "HAC"}, ValueError, "maxlags=-1 is not a whole number from 0"),
+    ({"maxlags": 1.5, "cov_type": "HAC"}, ValueError, "maxlags=1.5 is not a whole number from 0"),
+    ({"absolute_sigma": 1}, TypeError, "absolute_sigma=1 is neither True nor False"),
+    ({"absolute_sigma": True, "cov_type": "HC1"}, ValueError, "absolute_sigma=True .*Drop one"),
+    ({"noise": "ar1", "cov_type": "ar1"}, ValueError, "noise='ar1' .*Drop one"),
+    ({"stats": "fvalue", "cov_type": "HC0"}, ValueError, "'fvalue'.*cov_type='HC0' denies"),
+    ({"stats": "f_pvalue", "absolute_sigma": True}, ValueError, "absolute_sigma=True denies"),
+    ({"stats": "rho"}, ValueError, "rho: comes with cov_type='ar1' or noise='ar1'"),
+    ({"stats": "r2"}, ValueError, "Choose from dof, rss"),
+    ({"stats": "temporal_coherence"}, ValueError, "phases in radians.*'radians'"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), METHODS, ids=str)
+def test_ways_to_make_statistics_that_do_not_go_together_are_refused(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    time = np.arange("2020-01", "2021-01", dtype="datetime64[M]").astype("datetime64[ns]")
+    lazy = xr.DataArray(np.ones((12, 3)), {"time": time}, ("time", "x")).chunk(x=1)
+    with pytest.raises(error, match=message):
+        lazy.lstsq.solve("polynomial(1)", **options)
+    with pytest.raises(error, match=message):
+        lazy.lstsq.explain("polynomial(1)", **options)
+
+
+@pytest.mark.parametrize("stats", ["cov", "conf_int"])
+def test_names_of_the_dims_of_statistics_are_refused_where_the_cube_has_them(stats: str) -> None:
+    name = {"cov": "param_2", "conf_int": "bound"}[stats]
+    cube = xr.DataArray(np.ones((4, 3)), dims=("t", name))
+    cube.lstsq.solve(np.ones((4, 1)), "t")
+    with pytest.raises(LabelError, match=name):
+        cube.lstsq.solve(np.ones((4, 1)), "t", stats=stats)

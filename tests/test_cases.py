@@ -33,8 +33,6 @@ IN_MEMORY = [name for name in CASES if name not in {*FILES, "labels-name-clash"}
 
 # Keys of `expect` that are not checked, and why.
 LATER = {
-    "stderr": "not a statistic of the package yet",
-    "cov": "not a statistic of the package yet",
     "or_error": "the value itself is expected of the package, which is the better of the two",
     "float64_numpy_relerr": "tells how the tolerance was chosen",
     "relative_per_pixel": "tells why atol is 0; each number is compared with its own size anyway",
@@ -44,6 +42,8 @@ LATER = {
 # Keys that steer a comparison.
 SETTINGS = {"rtol", "atol", "fitted_atol", "chunk_invariance_atol", "at_pixels"}
 COUNTS = ("rank", "nobs", "dof")
+STATS = ("rss", "dof", "fitted")
+ERRORS = {"stderr": ("param",), "cov": ("param", "param_2")}
 
 
 def numbers(values: Any, dtype: Any = np.float64) -> np.ndarray:
@@ -132,7 +132,7 @@ def cube_and_arguments(case: dict[str, Any]) -> tuple[xr.DataArray, dict[str, An
         arguments["weights"] = xr.DataArray(arrays["weights"], along, given["weights_dims"])
     if "chunks" in given.get("layout", {}) and len(given["layout"]["chunks"][dim]) > 1:
         arguments["rechunk"] = True
-    arguments["stats"] = [name for name in ("rss", "dof", "fitted") if name in case["expect"]]
+    arguments["stats"] = [name for name in (*STATS, *ERRORS) if name in case["expect"]]
     return cube, arguments
 
 
@@ -171,6 +171,12 @@ def check_values(case: dict[str, Any], fit: xr.Dataset, cube: xr.DataArray) -> s
         off = expect.get("fitted_atol", np.max(expect["atol"]) + rtol * np.abs(want))
         assert_close(fit["fitted"].transpose(*cube.dims).values, want, off)
         seen.add("fitted")
+    for name, axes in ERRORS.items():
+        if name in expect:
+            got = fit[name].transpose(*axes, *pixel_dims).values[..., at]
+            want = numbers(expect[name]).reshape(got.shape)
+            assert_close(got, want, rtol * np.abs(want))
+            seen.add(name)
     return seen
 
 

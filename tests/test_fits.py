@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import xr_lstsq
-from xr_lstsq import design, outputs
+from xr_lstsq import design, fits, outputs
 from xr_lstsq.errors import LabelError
 
 TERMS = design.polynomial(1) + design.harmonics(1)
@@ -201,3 +201,53 @@ def test_a_fit_is_stored_in_the_type_asked_for(tmp_path: Path) -> None:
 def test_what_is_no_fit_says_so(obj: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         obj.lstsq.params()
+
+
+def test_errors_say_what_they_are_and_belong_to_the_coefficients() -> None:
+    stats = ("stderr", "conf_int", "cov", "tvalue", "pvalue", "rsquared", "resid_std", "dof")
+    fit = cube().lstsq.solve(TERMS, stats=stats)
+    assert fit["coef"].attrs["ancillary_variables"] == "stderr status nobs"
+    assert fit["stderr"].attrs["standard_name"] == "standard_error"
+    assert fit["nobs"].attrs["standard_name"] == "number_of_observations"
+    assert fit["status"].attrs["standard_name"] == "status_flag"
+    assert fit["stderr"]["param_units"].values.tolist() == ["degC", "K year-1", "K", "K"]
+    for name in ("tvalue", "pvalue", "rsquared", "dof"):
+        assert fit[name].attrs["units"] == "1", name
+    assert fit["resid_std"].attrs["units"] == "K"
+    for name in stats:
+        assert fit[name].attrs["long_name"], name
+        assert fit[name].encoding == {"grid_mapping": "crs"}, name
+    alike = cube(units="degC").lstsq.solve("polynomial(0)", stats=("stderr", "conf_int"))
+    assert alike["coef"].attrs["units"] == alike["conf_int"].attrs["units"] == "degC"
+    assert alike["stderr"].attrs["units"] == "K"
+    both = xr.Dataset({"a": cube("a"), "b": cube("b")}).lstsq.solve(TERMS, stats="stderr")
+    assert both["b_coef"].attrs["ancillary_variables"] == "b_stderr b_status b_nobs"
+
+
+def test_a_fit_remembers_what_predictions_need() -> None:
+    fit = cube().lstsq.solve(TERMS, stats="cov", cov_type="HAC", maxlags=2, level=0.9)
+    [(_, _, spec)] = fits.coefficients(fit)
+    assert spec["dims"] == list(cube().dims)
+    assert spec["attrs"] == {"long_name": "surface temperature", "units": "degC"}
+    first, last = (np.datetime64(label) for label in spec["span"])
+    assert first == cube()["time"].values.min()
+    assert last == cube()["time"].values.max()
+    method = {"cov_type": "HAC", "maxlags": 2, "absolute_sigma": False, "noise": None, "level": 0.9}
+    assert {name: spec["arguments"][name] for name in method} == method
+
+
+def test_fits_are_found_when_their_variables_have_lost_their_attributes() -> None:
+    fit = xr.Dataset({"a": cube("a"), "b": cube("b", "mm")}).lstsq.solve(TERMS)
+    want = [(name, spec) for name, _, spec in fits.coefficients(fit)]
+    bare = fit.copy()
+    for variable in bare.data_vars.values():
+        variable.attrs = {}
+    assert [(name, spec) for name, _, spec in fits.coefficients(bare)] == want
+    assert [name for name, _, _ in fits.coefficients(bare[["b_coef"]])] == ["b_coef"]
+
+
+def test_a_fit_with_every_statistic_comes_back_from_its_file(tmp_path: Path) -> None:
+    fit = cube(units="radians").lstsq.solve(TERMS, stats=outputs.STATS)
+    fit.lstsq.to_netcdf(tmp_path / "fit.nc")
+    with xr.open_dataset(tmp_path / "fit.nc", decode_coords="all") as back:
+        xr.testing.assert_equal(back.load(), fit)

@@ -126,3 +126,33 @@ def test_rss_and_its_root_have_ten_digits_where_the_data_hold_noise(name: str) -
         np.testing.assert_allclose(fit["rmse"], math.sqrt(want / data["n"]), rtol=1e-10)
     else:  # an exact fit: what is left is rounding
         assert float(fit["rss"]) <= 1e-20 * size
+
+
+# Digits of certified standard deviations: of the estimates, and of the residuals.
+ERROR_DIGITS = {"Filip": 7.0}
+
+
+@pytest.mark.parametrize("gappy", [False, True], ids=["alone", "with rows that are missing"])
+@pytest.mark.parametrize("name", SETS)
+def test_standard_deviations_have_nine_certified_digits(name: str, gappy: bool) -> None:
+    data = SETS[name]
+    certified, y, rows = data["certified"], np.array(data["y"], dtype=np.float64), design_of(data)
+    if gappy:
+        y = np.concatenate([y, np.full(data["n"], np.nan)])
+        rows = with_means(rows)
+    cube = xr.DataArray(y, dims="row")
+    stats = ("stderr", "resid_std", "rsquared", "fvalue")
+    fit = xr_lstsq.solve(cube, rows, "row", stats=stats, device="cpu")
+    if certified["residual_sd"] == 0:  # an exact fit: what is left is rounding
+        size = float(np.sqrt((cube**2).sum()))
+        assert float(fit["resid_std"]) <= 1e-10 * size
+        assert float(fit["rsquared"]) == pytest.approx(1, abs=1e-12)
+        return
+    least = ERROR_DIGITS.get(name, 9.0)
+    for got, want in (
+        (fit["stderr"].values, np.array(certified["sd_beta"], dtype=np.float64)),
+        (fit["resid_std"].values, np.array(certified["residual_sd"])),
+        (fit["rsquared"].values, np.array(certified["r_squared"])),
+        (fit["fvalue"].values, np.array(certified["f_statistic"])),
+    ):
+        assert digits(got, want) >= least

@@ -9,10 +9,8 @@ import pytest
 import statsmodels.api as sm
 import xarray as xr
 
-import xr_lstsq
 from tests import oracle
 from xr_lstsq import outputs
-from xr_lstsq.statistics import STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -415,7 +413,7 @@ def test_known_variances_need_no_degrees_of_freedom(route: str, rows: Floats) ->
     if route == "weighted":
         w = np.exp(np.random.default_rng(4).normal(size=y.shape))[[3, 20, 33, 57], :1]
     want = np.linalg.inv(rows[[3, 20, 33, 57]].T @ (w * rows[[3, 20, 33, 57]]))
-    np.testing.assert_allclose(fit["cov"][..., 0], want, rtol=1e-9)
+    np.testing.assert_allclose(fit["cov"][..., 0], want, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(fit["stderr"][:, 0], np.sqrt(np.diag(want)), rtol=1e-9)
     assert_finite(fit, OF_PARAMS)
     assert np.isnan(fit["resid_std"][0])
@@ -459,7 +457,7 @@ def test_an_exact_fit_is_certain_of_what_is_there_and_knows_nothing_of_what_is_n
     y = np.repeat((rows @ [5.0, -2.0, 0.0, 0.0])[:, None], 6, axis=1)
     y[np.random.default_rng(0).random(y.shape) < np.linspace(0.0, 0.6, 6)] = np.nan
     fit = by(route, y, rows, stats=EVERY)
-    assert (fit["rsquared"] > 1 - 1e-9).all()
+    assert (fit["rsquared"] > 1 - (1e-6 if route == "float32" else 1e-9)).all()
     assert (abs(fit["tvalue"][:2]) > 1e4).all()
     assert (fit["pvalue"][:2] < 1e-10).all()
     assert np.isnan(fit["tvalue"][2:]).all()
@@ -537,6 +535,7 @@ def test_one_valid_sample_is_fitted_and_tells_no_error(rows: Floats) -> None:
     np.testing.assert_allclose(known["stderr"][:, 0], want, rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:The design matrix is rank-deficient")
 @pytest.mark.parametrize("weights", ["none", "per pixel"])
 def test_errors_of_a_pixel_short_of_rank_are_those_of_the_pseudo_inverse(
     weights: str, rows: Floats
@@ -556,7 +555,11 @@ def test_errors_of_a_pixel_short_of_rank_are_those_of_the_pseudo_inverse(
         assert model.df_resid == int(fit["dof"][k])
         want = statistics_of(model)
         # Those of directions that nothing determines are 0, here and there up to rounding
-        assert_near(pixel(fit, k), {name: want[name] for name in ("rss", "cov", "loglik", "aic")})
+        found = pixel(fit, k)
+        spread = np.sqrt(np.outer(np.diag(want["cov"]), np.diag(want["cov"])))
+        assert (np.abs(found["cov"] - want["cov"]) <= RTOL * spread).all()
+        for name in ("rss", "loglik", "aic"):
+            np.testing.assert_allclose(found[name], want[name], rtol=RTOL, err_msg=name)
         np.testing.assert_allclose(fit["stderr"][:, k], want["stderr"], rtol=1e-9)
     blank = solve(y, step, w, stats=EVERY, deficient="nan")
     for k in range(y.shape[1]):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 EPS = oracle.EPS
-GROWTH = 64.0
+GROWTH = 256.0
 """Rounding errors that may pile up on one another, apart from those a condition explains."""
 NINE_DIGITS = 3e-9
 KINDS = ("HC0", "HC1", "HC2", "HC3", "HAC")
@@ -433,3 +433,21 @@ def test_a_sample_of_leverage_1_leaves_nothing_to_know_of_its_pixel(
         else:
             assert got["leverage"][-2, k] == pytest.approx(1.0, abs=FULL_LEVERAGE)
             assert np.isnan(got["sandwich"][..., k]).any()
+
+
+def test_the_condition_of_as_many_samples_as_params_is_not_that_of_their_square() -> None:
+    # Rows of unit norm are harmless, and solved by their own products; those of A'A are not
+    rng = np.random.default_rng(0)
+    design = rng.normal(size=(30, 3))
+    design[::3] *= 1e-5
+    y = np.full((30, 6), np.nan)
+    for k in range(6):
+        y[[0, 1 + k, 2 + 3 * k], k] = rng.normal(size=3)
+    problem = Pixels(design, y, None, None).problem()
+    assert (least_squares.choose(problem) == Lane.VALID_ROWS).all()
+    solution = least_squares.solve(problem, Wanted(frozenset({"cond"})))
+    keep = ~solution.left.numpy()
+    assert keep.any()
+    rows = [design[np.isfinite(y[:, k])] for k in range(6)]
+    want = np.array([np.linalg.cond(each / np.linalg.norm(each, axis=0)) for each in rows])
+    np.testing.assert_allclose(solution.facts["cond"].numpy()[keep], want[keep], rtol=1e-9)

@@ -52,8 +52,8 @@ def extra(report: dict[str, float]) -> float:
     return max(0.0, report["peak"] - report["before"] - report["input"] - report["output"])
 
 
-def main(name: str, pixels: int, dtype: str) -> None:
-    """Make a work, fit it once, and write what that took."""
+def main(name: str, pixels: int, dtype: str, stats: tuple[str, ...]) -> None:
+    """Make a work, fit it once with some statistics, and write what that took."""
     from tests.benchmarks import works
     from tests.benchmarks.timing import solve
 
@@ -61,7 +61,7 @@ def main(name: str, pixels: int, dtype: str) -> None:
     before = peak_bytes()
     arrays = works.make(name, pixels)
     made = peak_bytes()
-    fit = solve(arrays, dtype)
+    fit = solve(arrays, dtype, stats=stats)
     report = {
         "before": before,
         "made": made,
@@ -73,4 +73,4 @@ def main(name: str, pixels: int, dtype: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], tuple(sys.argv[4:]))

@@ -55,6 +55,19 @@ What the columns mean:
 % begin works
 % end works
 
+## Statistics
+
+```shell
+python -m tests.benchmarks.stats --write
+```
+
+What statistics cost beside the fit alone, on the same arrays in one run. *times none* is the time
+over that of a fit without any; *MB beyond* is the peak of a process less input, output and what
+Python and the libraries take.
+
+% begin stats
+% end stats
+
 ## Accuracy
 
 ```shell

@@ -6,6 +6,7 @@ import statistics
 import time
 import warnings
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -60,10 +61,22 @@ class Row:
         return max(self.seconds) / min(self.seconds) if self.seconds else float("nan")
 
 
-def solve(arrays: Arrays, dtype: str = "float64", device: str = "cpu") -> xr.Dataset:
+def solve(
+    arrays: Arrays,
+    dtype: str = "float64",
+    device: str = "cpu",
+    stats: tuple[str, ...] = (),
+    **method: Any,
+) -> xr.Dataset:
     """Fit a work through the accessor."""
     fit: xr.Dataset = arrays.cube.lstsq.solve(
-        arrays.design, "sample", weights=arrays.weights, dtype=dtype, device=device
+        arrays.design,
+        "sample",
+        weights=arrays.weights,
+        dtype=dtype,
+        device=device,
+        stats=stats,
+        **method,
     )
     return fit
 

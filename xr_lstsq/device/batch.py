@@ -174,6 +174,7 @@ class BatchSolver:
         few = nobs < self.plan.min_obs
         if solved.whitened is not None:
             few |= torch.isnan(solved.whitened.rho)
+            failed |= solved.whitened.rho >= 1
         if self.broken:
             failed = torch.ones_like(failed)
         # From the weakest fact to the strongest

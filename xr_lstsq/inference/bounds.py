@@ -26,10 +26,10 @@ Floats = NDArray[np.float64]
 
 COPIES = 4
 """Times that a pixel is fitted with its numbers moved."""
-NUMBER = {np.float64: 1024, np.float32: 32}
+NUMBER = {np.float64: 1024, np.float32: 64}
 """Roundings by which each sample, entry of the design and weight is moved, and each residual by
 those of what cancels in it."""
-SUM = {np.float64: 512, np.float32: 16}
+SUM = {np.float64: 512, np.float32: 32}
 """Roundings of the norm of all weighted samples by which each is moved where coefficients are made,
 since they are sums. In float32 times the condition: that is not made up for there, and is small."""
 SPREAD = 8
@@ -96,7 +96,8 @@ class Moves:
     def of(cls, drawn: Drawn, rules: Rules, dtype: str, rng: np.random.Generator) -> Moves:
         """Draw the shares for pixels that were fitted with this `dtype`."""
         n, p = drawn.design.shape
-        rows = np.where(np.isfinite(drawn.design).all(axis=1)[:, None], drawn.design, 0.0)
+        finite = np.asarray(np.isfinite(drawn.design).all(axis=1))
+        rows = np.where(finite[:, None], drawn.design, 0.0)
         left, kept = _singular(rows)
         single = dtype == "float32" and (rules.noise is not None or _ratio(kept) <= MOST_SINGLE)
         r = kept.size
@@ -146,7 +147,7 @@ class Moves:
                 changes = [_change(value, other.values[name]) for other in moved]
                 bound = np.max([bound, *changes], axis=0) + _own_rounding(name, value, dtype)
                 if name == "cond" and moved:  # judged on the design, however that was taken apart
-                    bound += SPREAD * EPS * np.nan_to_num(value, posinf=0.0) ** 3
+                    bound += sizes.scores * np.nan_to_num(value, posinf=0.0) ** 3
             bounds[name] = bound
         return fit, bounds, settled
 

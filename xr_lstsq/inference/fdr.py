@@ -56,9 +56,9 @@ def fdr(pvalue: xr.DataArray, alpha: float = 0.05, *, adjusted: bool = False) ->
     Notes
     -----
     With the m finite p-values sorted, the adjusted one of p_(i) is the smallest m p_(k) / k over
-    k >= i, at most 1; True is where that is at most `alpha`. All is computed in float64. The bound
-    holds for tests that are independent or positively dependent. Neighbours in a field of
-    meteorological data are dependent, and the procedure is then conservative: Wilks suggests
+    k >= i, at most 1; True is where that is at most `alpha` [1]_. All is computed in float64. The
+    bound holds for tests that are independent or positively dependent. Neighbours in a field of
+    meteorological data are dependent, and the procedure is then conservative: Wilks [2]_ suggests
     ``alpha = 2 * alpha_global`` for a moderate or strong spatial correlation, where `alpha_global`
     is the wanted level of the test that no pixel has an effect.
 

@@ -116,7 +116,7 @@ def refit(
         keep &= np.asarray(valid) == 1
     (n, p), nobs = design.shape, int(keep.sum())
     root = np.ones(nobs) if weights is None else np.sqrt(weights[keep])
-    at = np.arange(n)[keep] if steps is None else steps[keep]
+    at = (np.arange(n, dtype=np.float64) if steps is None else steps)[keep]
     rows, target, constant = design[keep] * root[:, None], y[keep] * root, root
     decided: dict[str, Any] = {"rcond": rules.rcond}
     if like is not None:
@@ -222,8 +222,8 @@ def _of_params(
     if rules.absolute_sigma:
         pvalue, reach = 2 * special.ndtr(-np.abs(tvalue)), -special.ndtri(tail)
     else:
-        rounding = ROUNDING**2 * (system.target @ system.target)
-        nothing = (rss <= rounding) & (system.coef**2 <= np.diag(unscaled) * rounding)
+        least = ROUNDING**2 * float(system.target @ system.target)
+        nothing = (rss <= least) & (system.coef**2 <= np.diag(unscaled) * least)
         tvalue = np.where(nothing, np.nan, tvalue)
         pvalue, reach = 2 * special.stdtr(spare, -np.abs(tvalue)), -special.stdtrit(spare, tail)
     half = reach * stderr

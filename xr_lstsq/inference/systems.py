@@ -19,8 +19,8 @@ CONSTANT = 1e-9
 """Share of a constant that its fit may leave where it is said to lie in the span of the rows."""
 FEWEST_PAIRS = 10
 """Pairs of samples under which no correlation is told."""
-CELLS = 64
-"""Cells of [0, 1] among which the correlation on an irregular axis is looked for first."""
+CELLS = 30
+"""Cells of the rates of decay among which that of an irregular axis is looked for first."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,10 @@ def solve(
             wide = rows / scale[:, None]
         across, triangle = _qr(wide.T)
         inverse = across @ np.linalg.solve(triangle.T, (basis / scale).T)
-        coef = across @ np.linalg.solve(triangle.T, basis.T @ seen / scale)
+        coef = np.zeros(p)
+        for _ in range(2):  # the second time for what rounding has left
+            rest = basis.T @ (seen - rows @ coef) / scale
+            coef = coef + across @ np.linalg.solve(triangle.T, rest)
     if centred is None:
         rest = constant - basis @ (basis.T @ constant)
         centred = bool(np.linalg.norm(rest) < CONSTANT * np.linalg.norm(constant))
@@ -221,7 +224,7 @@ def correlation(residual: Floats, at: Floats, *, regular: bool) -> float:
             return _decay(f[first], f[second], at[second] - at[first])
         product = float(f[first] @ f[second])
         size = float(np.sqrt((f[first] @ f[first]) * (f[second] @ f[second])))
-        return max(0.0, product / size) if size > 0 else float("nan")
+        return max(0.0, product / size) if size > 0 else 0.0
 
 
 def _decay(f: Floats, g: Floats, distance: Floats) -> float:
@@ -232,18 +235,20 @@ def _decay(f: Floats, g: Floats, distance: Floats) -> float:
     doi:10.1016/S0098-3004(01)00041-3.
     """
 
-    def slope(rho: float) -> float:
-        """Return half the derivative, times rho."""
-        power = rho**distance
-        return float(((power * f - g) * f * power * distance).sum())
+    def rising(rate: float) -> bool:
+        """Return whether the sum rises with the rate of decay, rho = exp(-rate)."""
+        power = np.exp(-rate * distance)
+        return bool(((g - power * f) * f * power * distance).sum() > 0)
 
-    grid = np.linspace(0.0, 1.0, CELLS + 1)
-    best = int(((g - f * grid[:, None] ** distance) ** 2).sum(axis=1).argmin())
-    low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, CELLS)])
-    while high - low > EPS * high and high > EPS:
+    # Of several minima the one next to the best of a grid, 1e-3 to 1e3 a step
+    grid = np.linspace(-3.0, 3.0, CELLS + 1)
+    sums = [((g - np.exp(-(10.0**rate) * distance) * f) ** 2).sum() for rate in grid]
+    middle = float(grid[int(np.argmin(sums))])
+    low, high = middle - 6.0 / CELLS, middle + 6.0 / CELLS
+    for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if slope(middle) > 0 else (middle, high)
-    return low
+        low, high = (low, middle) if rising(10.0**middle) else (middle, high)
+    return float(np.exp(-(10.0**low)))
 
 
 def whiten(values: Floats, at: Floats, rho: float) -> tuple[Floats, float]:

@@ -15,10 +15,10 @@ __all__ = ["FEWEST_PAIRS", "before", "effective", "rho"]
 
 FEWEST_PAIRS = 10
 """Pairs of samples from which an autocorrelation is estimated."""
-GRID = 16
-"""Values among which the lowest sum of squares is looked for first, on irregular time."""
-STEPS = 60
-"""Most halvings of the interval about it."""
+DECADES, PER_DECADE = 6, 5
+"""Rates of decay, from 1e-3 to 1e3 a step, among which the best is looked for first."""
+HALVINGS = 40
+"""Of the interval about it."""
 
 
 def rho(problem: Problem, residual: Tensor, method: Method) -> Tensor:
@@ -98,11 +98,16 @@ def _positions(method: Method, device: torch.device) -> Tensor:
 
 def _regular(values: Tensor, counts: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
     """Return correlation and number of pairs one step apart, (b,)."""
-    first, second = (position[None] - position[:, None] == 1).nonzero(as_tuple=True)
+    order = position.argsort()
+    place = position[order]
+    later = torch.searchsorted(place, place + 1).clamp(max=len(place) - 1)
+    paired = place[later] == place + 1
+    first, second = order[paired], order[later[paired]]
     both = counts[first] * counts[second]
     left, right = values[first] * both, values[second] * both
-    norms = left.square().sum(0) * right.square().sum(0)
-    return (left * right).sum(0) / norms.sqrt(), both.sum(0)
+    norms = (left.square().sum(0) * right.square().sum(0)).sqrt()
+    # What is all 0 has nothing in common
+    return (left * right).sum(0) / torch.where(norms > 0, norms, 1.0), both.sum(0)
 
 
 def _irregular(values: Tensor, index: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,18 +117,22 @@ def _irregular(values: Tensor, index: Tensor, steps: Tensor) -> tuple[Tensor, Te
     right = torch.where(paired, values, 0.0)
     steps = torch.where(paired, steps, 1.0)
 
-    def slope(rho: Tensor) -> Tensor:
-        """Return half the derivative of the sum of squares, times rho."""
-        power = rho**steps
-        return ((power * left - right) * left * power * steps).sum(0)
+    def rising(rate: Tensor) -> Tensor:
+        """Return where the sum of squares rises with the rate of decay, (b,) bool."""
+        power = (-rate * steps).exp_()
+        return ((right - power * left) * left * power * steps).sum(0) > 0
 
-    grid = (torch.arange(GRID + 1, dtype=values.dtype, device=values.device) / GRID).tolist()
-    sums = torch.stack([(right - left * value**steps).square().sum(0) for value in grid])
-    best = sums.argmin(0)
-    low = ((best - 1).clamp(min=0) / GRID).to(values.dtype)
-    high = ((best + 1).clamp(max=GRID) / GRID).to(values.dtype)
-    for _ in range(STEPS):
+    count = int(DECADES * PER_DECADE) + 1
+    grid = torch.linspace(
+        -DECADES / 2, DECADES / 2, count, dtype=values.dtype, device=values.device
+    )
+    sums = torch.stack(
+        [(right - left * (-(10**power) * steps).exp_()).square().sum(0) for power in grid.tolist()]
+    )
+    middle = grid[sums.argmin(0)]
+    low, high = middle - 1 / PER_DECADE, middle + 1 / PER_DECADE
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
-        rising = slope(middle) > 0
-        low, high = torch.where(rising, low, middle), torch.where(rising, middle, high)
-    return (low + high) / 2, paired.sum(0)
+        up = rising(10**middle)
+        low, high = torch.where(up, low, middle), torch.where(up, middle, high)
+    return (-(10**low)).exp(), paired.sum(0)

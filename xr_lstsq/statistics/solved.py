@@ -17,6 +17,8 @@ from xr_lstsq.statistics.whitened import Whitened
 
 __all__ = ["Solved"]
 
+NO_DIGITS_LOST = 1e-2
+"""Share of a sum of squares that may be left of it, with as many digits but two."""
 ROUNDING = 16.0
 """Multiple of eps up to which what is left of samples is their rounding; sums add sqrt(n)."""
 
@@ -105,6 +107,12 @@ class Solved:
         if one is None:
             if self.plain:
                 mean = y.sum(0) / self.problem.nobs
+                about = (
+                    self.square - torch.where(self.centred, mean, 0.0) * mean * self.problem.nobs
+                )
+                if not (about < NO_DIGITS_LOST * self.square).any():
+                    # Saves four passes over the samples; not where there are none
+                    return torch.where(about > 0, about, torch.nan)
             else:
                 mean = torch.mul(self.weights, y, out=out).sum(0) / self.weights.sum(0)
             torch.sub(y, torch.where(self.centred, mean, 0.0), out=out)

@@ -70,7 +70,8 @@ def two_sided(t: Tensor, dof: Tensor) -> Tensor:
     if largest > MOST_TABULATED:
         return two_sided_real(t, dof)
     table = _polynomials(_rounded(largest), t.dtype).to(t.device)
-    coefficients = table.index_select(0, dof.clamp(min=0)).T.contiguous()
+    index = dof.clamp(min=0).expand(table.shape[0], -1)
+    coefficients = table.gather(1, index)  # far cheaper than to select rows and turn them over
     positive = dof > 0
     free = dof.to(t.dtype)
     root = free.sqrt()
@@ -170,7 +171,7 @@ def _polynomials(largest: int, dtype: torch.dtype) -> Tensor:
     Returns
     -------
     Tensor
-        (largest + 1, degree + 1), the constant first; NaN at dof 0.
+        (degree + 1, largest + 1), the constant first; NaN at dof 0.
     """
     degree = DEGREES[dtype]
     nodes = chebyshev.chebpts1(degree + 1)
@@ -189,7 +190,7 @@ def _polynomials(largest: int, dtype: torch.dtype) -> Tensor:
     for k in range(degree - 1, 0, -1):
         value = table[:, k] - value
     table[:, 0] = 1 + value
-    return table
+    return table.T.contiguous()
 
 
 def _without_power(dof: NDArray[np.int64], s: Floats) -> Floats:

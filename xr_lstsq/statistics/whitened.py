@@ -47,7 +47,7 @@ def whiten(problem: Problem, rho: Tensor, method: Method) -> tuple[Problem, Whit
     problem : Problem
         The batch.
     rho : Tensor
-        (b,) in [0, 1); where it is NaN, the rows of a pixel are weighted only.
+        (b,) in [0, 1); where it is not, or NaN, the rows of a pixel are weighted only.
     method : Method
         With the positions of the samples.
 
@@ -58,7 +58,7 @@ def whiten(problem: Problem, rho: Tensor, method: Method) -> tuple[Problem, Whit
     whitened : Whitened
         What it was made of.
     """
-    known = torch.nan_to_num(rho, 0.0)
+    known = torch.where(rho < 1, rho, 0.0)
     counts = problem.weights > 0
     flags = counts.to(problem.y.dtype)
     root = problem.full_weights.sqrt() * flags
