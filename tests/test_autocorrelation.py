@@ -218,7 +218,7 @@ def squares(rho: Any, left: Floats, right: Floats, steps: Floats) -> Any:
     rho=st.sampled_from([0.0, 0.2, 0.6, 0.95]),
     tail=st.sampled_from(["normal", "heavy"]),
 )
-@settings(max_examples=20)
+@settings(max_examples=30)
 def test_rho_of_irregular_time_is_the_lowest_sum_of_squares(
     seed: int, rho: float, tail: str
 ) -> None:
@@ -231,20 +231,22 @@ def test_rho_of_irregular_time_is_the_lowest_sum_of_squares(
     rows = rows_at(steps)
     fit = solve(y, steps, cov_type="ar1", stats="residual")
     unit = np.median(np.diff(steps))
+    # Rates of decay from a thousandth to a thousand a step; one without end cannot be whitened
+    rates = np.logspace(-3.2, 3.2, 2000)
     for k in range(5):
         keep, residual, _ = weighted(y[:, k], rows, None)
         parts = residual[:-1], residual[1:], np.diff(steps[keep]) / unit
         got = float(fit["rho"][k])
-        assert 0.0 <= got <= 1.0
-        lowest = squares(got, *parts)
-        assert lowest <= squares(np.linspace(0.0, 1.0, 17), *parts).min() * (1 + 1e-12)
-        # Nowhere near, and in nothing but a valley narrower than the grid, is it lower
-        near = np.clip(got + np.linspace(-0.03, 0.03, 61), 0.0, 1.0)
-        assert lowest <= squares(near, *parts).min() * (1 + 1e-9)
-        if 1e-3 < got < 1 - 1e-6:
-            low, high = max(got - 1e-3, 0.0), min(got + 1e-3, 1.0)
+        assert 0.0 <= got < 1.0
+        # of two valleys that are as deep to a thousandth either will do
+        assert squares(got, *parts) <= squares(np.exp(-rates), *parts).min() * (1 + 1e-3)
+        if 1e-3 < got < 0.999:  # where the derivative is 0
             best = optimize.minimize_scalar(
-                squares, bounds=(low, high), args=parts, method="bounded", options={"xatol": 1e-10}
+                squares,
+                bounds=(got - 1e-3, got + 1e-3),
+                args=parts,
+                method="bounded",
+                options={"xatol": 1e-10},
             )
             assert got == pytest.approx(best.x, abs=1e-5)
 

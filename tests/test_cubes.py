@@ -121,7 +121,7 @@ def task(name: str, chunks: dict[str, int] | None) -> Iterator[tuple[xr.DataArra
         arguments: dict[str, Any] = {
             "design": xr.DataArray(design, labels, (dim, "param")),
             "dim": dim,
-            "stats": ("rss",),
+            "stats": ("rss", "stderr"),
             "device": "cpu",
         }
         arguments |= {key: array.isel(window) for key, array in real.extra(opened).items()}
@@ -136,7 +136,7 @@ def in_chunks(cube: xr.DataArray) -> xr.DataArray:
 
 def assert_reference(fit: xr.Dataset, name: str) -> None:
     with np.load(DATA / "expected" / f"{name}.npz") as reference:
-        want = {key: reference[key] for key in ("coef", "rss", "rank", "n_valid")}
+        want = {key: reference[key] for key in ("coef", "rss", "rank", "n_valid", "stderr")}
     assert fit["coef"].dims[0] == "param"
     np.testing.assert_array_equal(fit["rank"], want["rank"])
     np.testing.assert_array_equal(fit["nobs"], want["n_valid"])
@@ -153,6 +153,12 @@ def assert_reference(fit: xr.Dataset, name: str) -> None:
     off = np.abs(fit["rss"].values - rss)
     np.testing.assert_array_equal(np.isnan(off), np.isnan(rss))
     assert not (off > RTOL * rss + floor).any(), np.nanmax(off / rss)
+    # The reference tells no errors of pixels short of rank: theirs are those of the pseudo-inverse.
+    known = want["n_valid"] > want["rank"]
+    np.testing.assert_array_equal(np.isfinite(fit["stderr"]).all("param"), known)
+    full = want["rank"] == params
+    got, stderr = fit["stderr"].values[:, full], want["stderr"][:, full]
+    np.testing.assert_allclose(got, stderr, rtol=RTOL)
 
 
 @pytest.mark.parametrize("name", REALS)

@@ -15,7 +15,7 @@ import xarray as xr
 from click.testing import CliRunner
 
 import xr_lstsq
-from xr_lstsq import runs
+from xr_lstsq import outputs, runs
 from xr_lstsq.cli import main
 from xr_lstsq.design.matrix import from_term
 from xr_lstsq.errors import ChunkError, DeviceError, LabelError
@@ -176,11 +176,34 @@ def test_precision_and_sizes_follow_the_dtype() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_bytes_of_the_answer_are_those_of_the_fit(dtype: str) -> None:
-    cube, stats = make_cube(), ("dof", "rss", "rmse", "residual", "fitted")
-    for asked in ((), stats):
-        fit = cube.lstsq.solve(DESIGN, stats=asked, dtype=dtype)
+    cube = make_cube().assign_attrs(units="radians")
+    some = ("dof", "rss", "rmse", "residual", "fitted")
+    ways: list[dict[str, Any]] = [
+        {},
+        {"stats": some},
+        {"stats": outputs.STATS},
+        {"stats": some, "noise": "ar1"},
+        {"stats": ("dof", "cov", "conf_int"), "cov_type": "ar1"},
+    ]
+    for way in ways:
+        fit = cube.lstsq.solve(DESIGN, dtype=dtype, **way)
         want = {str(name): array.nbytes for name, array in fit.data_vars.items()}
-        assert explained(cube, stats=asked, dtype=dtype).output_bytes == want
+        assert explained(cube, dtype=dtype, **way).output_bytes == want
+    assert want["dof"] == 180 * (4 if dtype == "float32" else 8)  # a real number of samples
+    assert want["cov"] == 6 * want["coef"]
+
+
+def test_a_pixel_of_many_statistics_takes_more_memory() -> None:
+    cube = make_cube()
+    sizes = [
+        explained(cube, **way).batch_bytes
+        for way in ({}, {"stats": "stderr"}, {"stats": ("stderr", "cov", "leverage", "cond")})
+    ]
+    assert sizes == sorted(set(sizes))
+    with pytest.raises(DeviceError, match="one pixel needs"):
+        explained(cube, max_memory=sizes[0] // 180, stats=("cov", "leverage"))
+    whitened = explained(cube, noise="ar1")  # a design for each pixel
+    assert whitened.batch_bytes > sizes[0] + 180 * 2 * 40 * 6 * 8
 
 
 def test_a_batch_fits_into_the_memory_that_is_given() -> None:

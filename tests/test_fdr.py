@@ -100,3 +100,36 @@ def test_what_cannot_be_p_values_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         xr_lstsq.fdr(p, **options)
+
+
+def test_what_is_no_p_value_in_a_lazy_map_is_found_when_it_is_computed() -> None:
+    found = xr_lstsq.fdr(xr.DataArray([0.5, -0.5], dims="x").chunk(x=1))
+    with pytest.raises(ValueError, match=r"1 values outside \[0, 1\], such as -0.5"):
+        found.compute()
+
+
+@pytest.mark.parametrize("chunks", [{}, {"y": 8}], ids=["in memory", "lazy"])
+def test_float32_is_judged_in_float64(chunks: dict[str, int]) -> None:
+    p = field().astype(np.float32)
+    want = expected(p.values.astype(np.float64))
+    p = p.chunk(chunks) if chunks else p
+    np.testing.assert_allclose(xr_lstsq.fdr(p, adjusted=True), want, rtol=1e-14)
+    np.testing.assert_array_equal(xr_lstsq.fdr(p, 0.2), want <= 0.2)
+
+
+def test_a_map_says_what_it_is() -> None:
+    p = field().assign_attrs(long_name="p-value of slope", standard_name="no_more")
+    found, adjusted = xr_lstsq.fdr(p, 0.1), xr_lstsq.fdr(p, adjusted=True)
+    assert found.name == adjusted.name == "pvalue"
+    assert found.attrs == {
+        "long_name": "p-value of slope significant at a false discovery rate of 0.1"
+    }
+    assert adjusted.attrs == {
+        "long_name": "p-value of slope, adjusted for the false discovery rate", "units": "1"
+    }  # fmt: skip
+
+
+def test_a_map_without_a_test_has_no_discovery() -> None:
+    for p in (xr.DataArray([np.nan, np.nan]), xr.DataArray(np.empty((0, 3)))):
+        assert not xr_lstsq.fdr(p).any()
+        assert xr_lstsq.fdr(p, adjusted=True).isnull().all()

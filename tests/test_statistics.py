@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import statsmodels.api as sm
+import torch
 import xarray as xr
 
 from tests import oracle
 from xr_lstsq import outputs
+from xr_lstsq.errors import LabelError
+from xr_lstsq.formats import netcdf
+from xr_lstsq.method import Method
+from xr_lstsq.statistics import STATISTICS, wanted
+from xr_lstsq.statistics.table import Statistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from xr_lstsq.statistics import Solved
 
     Floats = NDArray[np.float64]
 
@@ -638,3 +648,303 @@ def test_a_cube_without_samples_has_blank_statistics() -> None:
     for k in range(3):
         assert_blank(fit, tuple(set(FLOATS) - {"leverage", "residual", "fitted"}), k)
     assert (fit["dof"] == 0).all()
+
+
+@pytest.mark.parametrize("noise", [None, "ar1"])
+def test_a_pixel_of_too_few_samples_has_counts_and_nothing_else(
+    noise: str | None, rows: Floats
+) -> None:
+    y = samples(rows)
+    nobs = np.isfinite(y).sum(axis=0)
+    least = int(np.median(nobs))
+    fit = solve(y, rows, stats=EVERY, min_obs=least, noise=noise)
+    few = nobs < least
+    assert 0 < few.sum() < few.size
+    np.testing.assert_array_equal(fit["status"] == 2, few)
+    np.testing.assert_array_equal(fit["dof"], nobs - 4)
+    for k in range(few.size):
+        if few[k]:
+            assert_blank(fit, FLOATS, k)
+        else:
+            assert_finite(fit, ("coef", *OF_MODEL), k)
+
+
+def test_weights_times_a_constant_change_nothing_but_what_has_their_units(rows: Floats) -> None:
+    y = samples(rows)
+    w = weights_of("per pixel", y)
+    assert w is not None
+    one, two = (solve(y, rows, c * w, stats=EVERY) for c in (1.0, 2.0**-40))
+    powers = {"rss": -40.0, "rmse": -20.0, "resid_std": -20.0}
+    for name in EVERY:
+        want = one[name] * 2.0 ** powers.get(name, 0.0)
+        np.testing.assert_allclose(two[name], want, rtol=1e-11, atol=1e-13, err_msg=name)
+    known = [solve(y, rows, c * w, stats="stderr", absolute_sigma=True) for c in (1.0, 2.0**-40)]
+    np.testing.assert_allclose(known[1]["stderr"], known[0]["stderr"] * 2.0**20, rtol=1e-12)
+
+
+def test_a_sample_twice_is_a_weight_of_two(rows: Floats) -> None:
+    y = samples(rows)
+    w = np.where(np.arange(N) % 5 == 0, 2.0, 1.0)[:, None] * np.ones(y.shape)
+    twice = np.repeat(np.arange(N), w[:, 0].astype(int))
+    weighted = solve(y, rows, w, stats=("stderr", "rss"), absolute_sigma=True)
+    repeated = xr.DataArray(y[twice], dims=("time", "x")).lstsq.solve(
+        rows[twice], "time", stats=("stderr", "rss"), absolute_sigma=True
+    )
+    for name in ("coef", "stderr", "rss"):
+        np.testing.assert_allclose(weighted[name], repeated[name], rtol=1e-10, err_msg=name)
+
+
+# --------------------------------------------------------------------------------------------
+# Lazy, float32, and only what is asked for
+
+
+WAYS: dict[str, dict[str, Any]] = {
+    "nonrobust": {"stats": EVERY},
+    "HC2": {"stats": EVERY_BUT_F, "cov_type": "HC2"},
+    "HAC": {"stats": EVERY_BUT_F, "cov_type": "HAC"},
+    "ar1": {"stats": EVERY_BUT_F, "cov_type": "ar1"},
+    "noise": {"stats": EVERY, "noise": "ar1"},
+    "absolute sigma": {"stats": EVERY_BUT_F, "absolute_sigma": True},
+}
+
+
+def pair_of_dims(rows: Floats) -> xr.DataArray:
+    """Return a cube whose samples stand between its pixels."""
+    y = samples(rows, b=24)
+    y[:, 5] = np.nan
+    return xr.DataArray(
+        y.reshape(N, 4, 6), {"time": TIME, "y": [40.0, 30.0, 20.0, 10.0]}, ("time", "y", "x")
+    ).transpose("y", "time", "x")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_lazy_fit_is_the_eager_one(way: str, rows: Floats) -> None:
+    cube = pair_of_dims(rows)
+    eager = cube.lstsq.solve(rows, "time", **WAYS[way])
+    lazy = cube.chunk(y=(1, 0, 3), x=4).lstsq.solve(rows, "time", **WAYS[way])
+    assert list(lazy.data_vars) == list(eager.data_vars)
+    for name, want in eager.data_vars.items():
+        got = lazy[name]
+        assert (got.dims, got.shape, got.dtype) == (want.dims, want.shape, want.dtype), name
+        assert got.attrs.keys() == want.attrs.keys(), name
+        if "y" in got.dims:
+            assert got.chunks is not None
+            assert got.chunksizes["y"] == (1, 0, 3)
+    assert eager["leverage"].dims == ("y", "time", "x")
+    assert eager["cov"].dims == ("param", "param_2", "y", "x")
+    assert eager["conf_int"].dims == ("param", "bound", "y", "x")
+    done = lazy.compute()
+    for name, want in eager.data_vars.items():
+        np.testing.assert_allclose(done[name], want, rtol=1e-9, atol=1e-12, err_msg=str(name))
+
+
+@pytest.mark.slow
+def test_processes_give_what_threads_give(rows: Floats) -> None:
+    lazy = pair_of_dims(rows).chunk(y=2).lstsq.solve(rows, "time", **WAYS["HAC"])
+    threads = lazy.compute(scheduler="threads")
+    processes = lazy.compute(scheduler="processes", num_workers=1)
+    xr.testing.assert_allclose(processes, threads, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("asked", [("dof",), ("cov", "rss"), ("conf_int",), ("leverage", "aic")])
+def test_only_what_is_asked_for_is_made(
+    asked: tuple[str, ...], rows: Floats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def noted(name: str, row: Statistic) -> Statistic:
+        def function(solved: Solved) -> Any:
+            made.append(name)
+            return row.function(solved)
+
+        return Statistic(function, row.needs)
+
+    for name, row in STATISTICS.items():
+        monkeypatch.setitem(STATISTICS, name, noted(name, row))
+    for lazy in (False, True):
+        made.clear()
+        cube = cube_of(samples(rows))
+        fit = (cube.chunk() if lazy else cube).lstsq.solve(rows, "time", stats=asked)
+        assert set(fit.data_vars) == {*outputs.ALWAYS, *asked, "design_matrix"}
+        assert set(made) == (set() if lazy else set(asked))
+        if lazy:  # one pass makes what is asked of the fit, for any variable of it
+            fit["coef"].compute(scheduler="sync")
+            assert set(made) == set(asked)
+
+
+NEEDS: list[tuple[tuple[str, ...], dict[str, Any], set[str]]] = [
+    (("dof",), {}, set()),
+    (("rss", "rmse", "aic"), {}, {"residual"}),
+    (("stderr",), {}, {"residual", "variance"}),
+    (("stderr",), {"absolute_sigma": True}, {"variance"}),
+    (("cov",), {}, {"residual", "covariance"}),
+    (("cov",), {"cov_type": "HC3"}, {"residual", "sandwich"}),
+    (("stderr",), {"cov_type": "HC3"}, {"residual", "variance", "sandwich"}),
+    (("rsquared",), {}, {"residual", "constant"}),
+    (("fitted",), {}, {"fitted"}),
+    (("fitted",), {"noise": "ar1"}, {"residual"}),
+    (("cond", "leverage"), {}, {"cond", "leverage"}),
+    ((), {"cov_type": "HC3"}, set()),
+]
+
+
+@pytest.mark.parametrize(("names", "options", "facts"), NEEDS, ids=str)
+def test_a_solver_is_asked_for_no_more_than_statistics_need(
+    names: tuple[str, ...], options: dict[str, Any], facts: set[str]
+) -> None:
+    cpu = torch.device("cpu")
+    asked = wanted(names, Method(**options), cpu)
+    assert asked.facts == facts
+    assert (asked.sandwich is not None) == ("sandwich" in facts)
+    # A constant in the span of the design that all pixels share lies in that of each
+    known = wanted(names, Method(**options), cpu, has_constant=True)
+    assert known.facts == facts - {"constant"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_statistics_in_float32_are_near_those_in_float64(way: str, rows: Floats) -> None:
+    y = samples(rows, b=24)
+    y[:, 3] = np.nan
+    y[:, 4] = np.where(np.arange(N) < 4, y[:, 4], np.nan)
+    y[:4, 4] = 1.0, 3.0, 2.0, 5.0
+    w = weights_of("per pixel", y)
+    double, single = (solve(y, rows, w, dtype=d, **WAYS[way]) for d in ("float64", "float32"))
+    for name, want in double.data_vars.items():
+        if name == "design_matrix":
+            continue
+        got = single[name]
+        if want.dtype.kind == "i":
+            np.testing.assert_array_equal(got, want, err_msg=str(name))
+            continue
+        assert got.dtype == np.float32, name
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(want), err_msg=str(name))
+        # a covariance beside the variances, bounds beside the errors, criteria beside their terms
+        size = np.abs(want)
+        if name == "cov":
+            spread = np.sqrt(np.diagonal(want).T)
+            size = xr.zeros_like(want) + spread[:, None] * spread[None]
+        elif name in ("conf_int", "coef", "fitted", "residual", "aic", "bic", "loglik"):
+            size = size + 1.0
+        elif name == "pvalue":  # its logarithm changes with t^2
+            size = size * (1.0 + double["tvalue"] ** 2) + 1e-6
+        elif name == "f_pvalue":
+            size = size * (1.0 + double["fvalue"]) + 1e-6
+        off = np.abs(got.astype(np.float64) - want)
+        at_dof_0 = name in ("rss", "rmse", "aic", "bic", "loglik", "rsquared")
+        pixels = [k for k in range(24) if not (at_dof_0 and k == 4)]
+        assert (
+            (off <= 3e-4 * size + 1e-6)
+            .isel(x=pixels)
+            .where(~np.isnan(want).isel(x=pixels), True)
+            .all()
+        ), name
+
+
+# --------------------------------------------------------------------------------------------
+# Labels and files
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_fit_with_all_statistics_goes_through_a_file(
+    way: str, rows: Floats, tmp_path: Path
+) -> None:
+    cube = pair_of_dims(rows).assign_attrs(units="m").rename("height").chunk(y=2)
+    fit = cube.lstsq.solve(rows, "time", **WAYS[way])
+    fit.lstsq.to_netcdf(tmp_path / "fit.nc")
+    with netcdf.open(tmp_path / "fit.nc") as stored:
+        back = stored.load()
+    for name, want in fit.compute().data_vars.items():
+        xr.testing.assert_equal(back[name], want)
+        assert back[name].attrs.keys() == want.attrs.keys(), name
+    assert back["bound"].values.tolist() == ["lower", "upper"]
+
+
+def test_params_of_other_names_name_both_axes_of_their_covariance(rows: Floats) -> None:
+    design = xr.DataArray(rows, {"term": ["a", "b", "c", "d"]}, ("time", "term"))
+    cube = cube_of(samples(rows))
+    fit = cube.lstsq.solve(design, "time", param_dim="term", stats=("cov", "conf_int", "stderr"))
+    assert fit["cov"].dims == ("term", "term_2", "x")
+    assert fit["term_2"].values.tolist() == fit["term"].values.tolist() == ["a", "b", "c", "d"]
+    assert fit["conf_int"].dims == ("term", "bound", "x")
+    one = fit["cov"].sel(term="b", term_2="c")
+    np.testing.assert_array_equal(one, fit["cov"].sel(term="c", term_2="b"))
+    np.testing.assert_allclose(
+        fit["cov"].sel(term="d", term_2="d"), fit["stderr"].sel(term="d") ** 2, rtol=1e-12
+    )
+    # Axes that no variable uses have no coordinate
+    less = cube.lstsq.solve(design, "time", param_dim="term", stats="stderr")
+    assert not {"term_2", "bound"} & set(less.coords)
+
+
+@pytest.mark.parametrize(
+    ("name", "stats"),
+    [("param_2", "cov"), ("bound", "conf_int"), ("stderr", "stderr"), ("leverage", "leverage")],
+)
+def test_a_coordinate_called_like_a_part_of_the_fit_is_refused_where_it_is_one(
+    name: str, stats: str, rows: Floats
+) -> None:
+    cube = cube_of(samples(rows)).assign_coords({name: ("x", np.arange(12))})
+    with pytest.raises(LabelError, match=rf"\['{name}'\].*drop_vars"):
+        cube.lstsq.solve(rows, "time", stats=stats)
+    assert name in cube.lstsq.solve(rows, "time", stats="rss").coords
+
+
+def test_statistics_of_a_dataset_have_the_prefix_of_their_variable(rows: Floats) -> None:
+    first, second = samples(rows), samples(rows, seed=5)
+    cubes = xr.Dataset({"h": cube_of(first), "v": cube_of(second).assign_attrs(units="degC")})
+    asked = ("cov", "conf_int", "stderr", "dof", "leverage")
+    fit = cubes.lstsq.solve("polynomial(1)", stats=asked, cov_type="ar1")
+    for name, y, units in (("h", first, "m"), ("v", second, "degC")):
+        cube = cube_of(y).assign_attrs(units=units)
+        alone = cube.lstsq.solve("polynomial(1)", stats=asked, cov_type="ar1")
+        for key in (*asked, "rho", "n_eff"):
+            np.testing.assert_array_equal(fit[f"{name}_{key}"], alone[key], err_msg=key)
+            assert fit[f"{name}_{key}"].dims == alone[key].dims
+        assert fit[f"{name}_coef"].attrs["ancillary_variables"] == (
+            f"{name}_stderr {name}_status {name}_nobs"
+        )
+    assert fit["v_param_units"].values.tolist() == ["degC", "K year-1"]
+
+
+def test_statistics_say_what_they_are(rows: Floats) -> None:
+    cube = cube_of(samples(rows)).assign_attrs(units="degC", standard_name="air_temperature")
+    asked = (*EVERY, "rss")
+    fit = cube.lstsq.solve("polynomial(0)", stats=asked)
+    units = {str(name): array.attrs.get("units") for name, array in fit.data_vars.items()}
+    # A mean of degC has errors in K, and bounds in degC
+    assert units["coef"] == units["conf_int"] == units["fitted"] == "degC"
+    for name in ("stderr", "resid_std", "rmse", "residual"):
+        assert units[name] == "K", name
+    assert units["rss"] == "K2"
+    for name in ("tvalue", "pvalue", "rsquared", "rsquared_adj", "cond", "leverage", "dof"):
+        assert units[name] == "1", name
+    assert units["cov"] is None
+    assert fit["stderr"].attrs["standard_name"] == "standard_error"
+    assert fit["nobs"].attrs["standard_name"] == "number_of_observations"
+    assert fit["coef"].attrs["ancillary_variables"] == "stderr status nobs"
+    for name in ("coef", "residual", "fitted", "leverage"):
+        assert "standard_name" not in fit[name].attrs
+    line = cube.lstsq.solve("polynomial(1)", stats=("stderr", "rss", "resid_std"))
+    assert "units" not in line["stderr"].attrs  # those of each param stand beside it
+    assert line["stderr"]["param_units"].values.tolist() == ["degC", "K year-1"]
+    assert cube.lstsq.solve("polynomial(1)")["coef"].attrs["ancillary_variables"] == "status nobs"
+    # Weights have units of their own, which are in sums of weighted squares
+    weighted = cube.lstsq.solve(
+        "polynomial(0)", stats=("stderr", "rss", "resid_std"), weights=np.ones(N)
+    )
+    assert weighted["stderr"].attrs["units"] == "K"
+    assert not {"units"} & {*weighted["rss"].attrs, *weighted["resid_std"].attrs}
+
+
+def test_a_fit_remembers_how_its_statistics_were_made(rows: Floats) -> None:
+    cube = cube_of(samples(rows))
+    for given in (
+        {"cov_type": "HAC", "maxlags": 5, "level": 0.9},
+        {"noise": "ar1", "absolute_sigma": True},
+    ):
+        spec = json.loads(cube.lstsq.solve(rows, "time", **given)["coef"].attrs["lstsq"])
+        plain = Method().to_json()
+        assert {key: spec["arguments"][key] for key in plain} == plain | given
+    # The number of lags that was taken, where none was given
+    spec = json.loads(cube.lstsq.solve(rows, "time", cov_type="HAC")["coef"].attrs["lstsq"])
+    assert spec["arguments"]["maxlags"] == int(4 * (N / 100) ** (2 / 9))

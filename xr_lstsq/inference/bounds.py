@@ -9,7 +9,7 @@ condition estimation: C. S. Kenney, A. J. Laub and M. S. Reese, SIAM J. Sci. Com
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from xr_lstsq.inference.drawn import Drawn
 from xr_lstsq.inference.reference import Refit, Rules, refit
-from xr_lstsq.inference.systems import EPS, Rounding
-from xr_lstsq.outputs import OUTPUTS
+from xr_lstsq.inference.systems import EPS, FEWEST_PAIRS, Rounding
 
 __all__ = ["EXACT", "Moves"]
 
@@ -32,6 +31,9 @@ those of what cancels in it."""
 SUM = {np.float64: 512, np.float32: 32}
 """Roundings of the norm of all weighted samples by which each is moved where coefficients are made,
 since they are sums. In float32 times the condition: that is not made up for there, and is small."""
+SHORT = 8
+"""Times as many where the rank is short: the shortest coefficients are a second problem, in their
+own units, on top of the first."""
 SPREAD = 8
 """Roundings by which variances are off, times the condition of the equations they are read from:
 the square of that of the rows, or of the same rows of an orthonormal basis of the design."""
@@ -126,10 +128,10 @@ class Moves:
         bounds : dict of str to array
             For each variable; infinite where rounding decides whether it is a number at all.
         settled : bool
-            Whether its rank is beyond doubt; if not, only that of nobs is finite.
+            Whether its rank and its noise are beyond doubt; if not, only that of nobs is finite.
         """
         fit = refit(**self._pixel(k))
-        settled = fit.margin > CLEAR
+        settled = fit.margin > CLEAR and not self._noise_is_rounding(k)
         moved = []
         if fit.answer and settled:
             sizes = self._sizes(k, fit)
@@ -192,6 +194,7 @@ class Moves:
         kind = np.float32 if self.single and fit.kept <= most else np.float64
         eps, squared = float(np.finfo(kind).eps), min(kept**2, MOST_SQUARED[kind])
         growth = np.sqrt(squared) if kind is np.float32 else 1.0
+        growth *= SHORT if fit.values["rank"] < self.drawn.design.shape[1] else 1
         return _Sizes(
             number=eps * NUMBER[kind],
             sum=eps * SUM[kind] * growth,
@@ -204,10 +207,23 @@ class Moves:
         rss = fit.values["rss"]
         if not any(abs(other.values["rss"] - rss) > rss / 2 for other in moved):
             return set()
-        if self.rules.noise == "ar1":
-            return {*OUTPUTS} - {*EXACT, "dof"}
         known = ("tvalue", "pvalue") if self.rules.absolute_sigma else ()
         return {*RATIOS, *(CORRELATED if self.rules.cov_type == "ar1" else ())} - {*known}
+
+    def _noise_is_rounding(self, k: int) -> bool:
+        """Return whether a pixel is fitted by the correlation of residuals that are rounding."""
+        if self.rules.noise is None:
+            return False
+        plain = self._pixel(k) | {"rules": replace(self.rules, noise=None)}
+        fit, y = refit(**plain), plain["y"]
+        root = np.ones_like(y)
+        if plain["weights"] is not None:
+            root = np.sqrt(np.where(plain["weights"] > 0, plain["weights"], 0.0))
+        kind = np.float32 if self.single else np.float64
+        cancels = np.abs(y) + np.abs(self.drawn.design) @ np.abs(fit.values["coef"])
+        size, left = (np.nansum((root * part) ** 2) for part in (cancels, fit.values["residual"]))
+        small = left <= (NUMBER[kind] * np.finfo(kind).eps) ** 2 * size
+        return bool(small) and fit.values["nobs"] > FEWEST_PAIRS
 
 
 def _singular(rows: Floats) -> tuple[Floats, Floats]:

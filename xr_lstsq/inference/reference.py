@@ -152,9 +152,10 @@ def refit(
     with np.errstate(all="ignore"):
         fitted = design @ system.coef
         left, leverage = np.full(n, np.nan), np.full(n, np.nan)
-        left[keep], leverage[keep] = (y - fitted)[keep], system.leverage
         if rounding is not None:
-            left += rounding.residual * (np.abs(y) + np.abs(design) @ np.abs(system.coef))
+            fitted += rounding.residual * (np.abs(design) @ np.abs(system.coef))
+            y = y * (1 + rounding.residual)
+        left[keep], leverage[keep] = (y - fitted)[keep], system.leverage
         facts = {
             "coef": system.coef,
             "cond": system.cond,

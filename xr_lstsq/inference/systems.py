@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EPS", "Rounding", "System", "correlation", "solve", "whiten"]
+__all__ = ["EPS", "FEWEST_PAIRS", "Rounding", "System", "correlation", "solve", "whiten"]
 
 Floats = NDArray[np.float64]
 

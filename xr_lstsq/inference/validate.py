@@ -67,14 +67,25 @@ def validate(
     Rows that do not count are dropped, what is left is solved in float64 by LAPACK, and every
     variable is made by its textbook formula; nothing of the solver is used.
 
-    The bound of a value is how far it moves when the pixel's samples, design and weights are moved
-    by rounding: each number by a random share of at most 64 sqrt(max(nobs, p)) eps, in four tries,
-    of which the largest change counts. So it follows each value's own condition (statistical
-    condition estimation [1]_). eps is that of the dtype of the fit, apart from pixels that
-    ``dtype="float32"`` solves in float64: those with a condition of the design's unit-norm columns
-    above 1e4, or above 3e5 of their own. To it comes a share of the value itself, 2e-13 in float64
-    and 5e-7 in float32. Where moved numbers decide differently whether a value is NaN, it is a
-    matter of rounding and not compared.
+    The bound of a value is how far it moves when the numbers of its pixel are moved by rounding, at
+    random and in four tries, of which the largest change counts. So it follows each value's own
+    condition, through all that is made of it (statistical condition estimation [1]_). Moved are, by
+    at most
+
+    - samples, design and weights: 1024 eps of each, and residuals by as much of what cancels in
+      them;
+    - weighted samples where coefficients are made of them: 512 eps of the norm of all,
+      and 8 times that where the rank is short;
+    - variances and leverage: 8 eps times the squared condition of the weighted rows, at most 1e6:
+      the solver reads them from normal equations;
+    - the products of scores in a robust covariance: 8 eps.
+
+    To it comes a share of the value itself, 2e-13, and 5e-7 where it is stored in float32. For
+    ``dtype="float32"`` eps is that of float32, with 64 in place of 1024, 32 times the condition in
+    place of 512, and a squared condition of at most 1e3; but not for pixels that it solves in
+    float64, with a condition of the design's unit-norm columns above 1e4, or above 3e5 of their
+    own. Where moved numbers decide differently whether a value is NaN, or residuals that are
+    nothing but rounding are divided by, it is not compared.
 
     References
     ----------

@@ -43,8 +43,9 @@ class Validation:
     pixels, total : int
         Number of pixels that were fitted again, and that the fit has; those of all variables.
     unsettled : int
-        How many of these have a singular value within a factor 10 of the cut-off of the rank, so
-        that it is a matter of rounding; of them only nobs is compared.
+        How many of these are a matter of rounding, so that only nobs is compared of them: those
+        with a singular value within a factor 10 of the cut-off of the rank, and with
+        ``noise="ar1"`` those whose residuals are nothing else.
     differences : mapping of str to Difference
         By the names of the variables of the fit.
     """
@@ -63,7 +64,7 @@ class Validation:
         """Return the table."""
         head = f"{self.pixels:,} of {self.total:,} pixels fitted again"
         if self.unsettled:
-            head += f"; the rank of {self.unsettled:,} is a matter of rounding"
+            head += f"; {self.unsettled:,} of them are a matter of rounding"
         rows = [("variable", "values", "largest diff.", "relative", "of bound", "pixels beyond")]
         rows += [
             (

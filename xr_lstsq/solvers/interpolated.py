@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from xr_lstsq.solvers.gram import Gram
+from xr_lstsq.solvers.gram import condition
 from xr_lstsq.solvers.problem import Problem
 from xr_lstsq.solvers.wanted import Sandwich, Wanted
 
@@ -62,7 +62,11 @@ class Interpolated:
         out = problem.y.new_full((problem.y.shape[1],), torch.inf)
         square = (problem.nobs == problem.p).nonzero()[:, 0]
         if square.numel():
-            out[square] = Gram.of(problem.take(square)).cond()
+            # Of the rows themselves: A'A has the square of their condition
+            counts = problem.weights.index_select(1, square).T > 0
+            index = counts.nonzero()[:, 1].view(-1, problem.p)
+            rows = problem.shared_samples.rows[index].permute(1, 2, 0)
+            out[square] = condition(rows / torch.linalg.vector_norm(rows, dim=0))
         return out
 
     def constant(self) -> Tensor:
