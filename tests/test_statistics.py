@@ -13,6 +13,7 @@ import xarray as xr
 
 from tests import oracle
 from xr_lstsq import outputs
+from xr_lstsq.device import plan
 from xr_lstsq.errors import LabelError
 from xr_lstsq.formats import netcdf
 from xr_lstsq.method import Method
@@ -736,6 +737,23 @@ def test_a_lazy_fit_is_the_eager_one(way: str, rows: Floats) -> None:
     done = lazy.compute()
     for name, want in eager.data_vars.items():
         np.testing.assert_allclose(done[name], want, rtol=1e-9, atol=1e-12, err_msg=str(name))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_statistics_do_not_depend_on_the_size_of_a_batch_or_the_speed_of_float64(
+    way: str, rows: Floats
+) -> None:
+    cube = pair_of_dims(rows)
+    want = cube.lstsq.solve(rows, "time", **WAYS[way])
+    little = cube.lstsq.solve(rows, "time", max_memory="60 kB", **WAYS[way])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan, "slow_in_float64", lambda _: True)
+        slow = cube.lstsq.solve(rows, "time", device="cpu", **WAYS[way])
+    for name in want.data_vars:
+        for got in (little, slow):
+            np.testing.assert_allclose(
+                got[name], want[name], rtol=1e-9, atol=1e-11, err_msg=str(name)
+            )
 
 
 @pytest.mark.slow

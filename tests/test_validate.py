@@ -90,20 +90,6 @@ def test_a_tile_of_a_dataset_fit_read_from_a_file_passes(tmp_path: Any) -> None:
     assert "b_stderr" in found.differences
 
 
-NAMES = ("coef", "rss", "resid_std", "rsquared", "stderr", "tvalue", "pvalue", "conf_int", "cov")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_value_that_is_altered_by_a_millionth_is_found(name: str) -> None:
-    cube = hard_cube(1.0)
-    fit = cube.lstsq.solve(TERMS, stats=NAMES[1:])
-    values = fit[name].values
-    finite = np.argwhere(np.isfinite(values) & (np.abs(values) > 1e-3))
-    values[tuple(finite[len(finite) // 2])] *= 1 + 1e-6
-    with pytest.raises(ValidationError, match=f"(?s){name} .*NOT what the cube gives"):
-        fit.lstsq.validate(cube)
-
-
 @pytest.mark.parametrize("name", ["status", "rank", "nobs"])
 def test_a_count_that_is_altered_is_found(name: str) -> None:
     cube = hard_cube()
@@ -178,12 +164,12 @@ def test_true_fits_pass_where_residuals_are_rounding(options: dict[str, Any]) ->
 
 
 def altered(fit: xr.Dataset, name: str) -> xr.Dataset:
-    """Return a fit with the largest value of a variable a millionth larger in its fullest pixel."""
-    values = fit[name].values.copy()
-    one = values[(..., *np.unravel_index(fit["nobs"].values.argmax(), fit["nobs"].shape))]
-    one.flat[np.nanargmax(np.abs(one))] *= 1 + 1e-6
-    assert not np.array_equal(values, fit[name].values, equal_nan=True)
-    return fit.assign({name: fit[name].copy(data=values)})
+    """Return the fullest pixel of a fit, the largest value of a variable a millionth larger."""
+    pixel = fit["nobs"].argmax(("y", "x"))
+    one = fit.isel({dim: [int(index)] for dim, index in pixel.items()}).copy(deep=True)
+    values = one[name].values
+    values.flat[np.nanargmax(np.abs(values))] *= 1 + 1e-6
+    return one
 
 
 METHODS = [*({"cov_type": kind} for kind in COV_TYPES), {"noise": "ar1"}, {"absolute_sigma": True}]

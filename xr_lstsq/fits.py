@@ -45,7 +45,8 @@ def label(
         weighted = job.weights is not None and row.power != 0 and row.shape == "pixel"
         variable.attrs = outputs.variable_attrs(row, name, None if weighted else units)
         if row.is_data:
-            variable.attrs = variable.attrs | labels.data_attrs(stripped)
+            own_units = {k: v for k, v in variable.attrs.items() if k == "units"}
+            variable.attrs = variable.attrs | labels.data_attrs(stripped) | own_units
         if key == "coef":
             variable.attrs[SPECIFICATION] = specification
             beside = [job.prefix + name for name in ANCILLARY if name in arrays]
