@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COV_TYPES", "HAC", "ROBUST", "Method"]
+__all__ = ["COV_TYPES", "HAC", "ROBUST", "Method", "check_level"]
 
 HAC = "HAC"
 ROBUST = ("HC0", "HC1", "HC2", "HC3", HAC)
@@ -76,3 +76,17 @@ class Method:
             "noise": self.noise,
             "level": self.level,
         }
+
+
+def check_level(level: object) -> float:
+    """Return the level of an interval.
+
+    Raises
+    ------
+    ValueError
+        When it is not between 0 and 1.
+    """
+    if isinstance(level, int | float | np.number) and 0 < float(level) < 1:
+        return float(level)
+    msg = f"level={level!r} is not between 0 and 1. Pass for example level=0.95."
+    raise ValueError(msg)

@@ -18,6 +18,7 @@ __all__ = [
     "STATS",
     "STATUS",
     "Output",
+    "axis_lengths",
     "dtype_of",
     "multiply_units",
     "own_axes",
@@ -128,6 +129,11 @@ AUTOCORRELATION = ("rho", "n_eff")
 STATS = tuple(name for name in OUTPUTS if name not in (*ALWAYS, *AUTOCORRELATION))
 DEFAULT = ("dof", "resid_std", "stderr", "rsquared")
 """What ``stats="default"`` stands for: what a map needs to be published."""
+NOT_ASKED_FOR = {
+    **dict.fromkeys(ALWAYS, "always there, need not be asked for"),
+    **dict.fromkeys(AUTOCORRELATION, "comes with cov_type='ar1' or noise='ar1'"),
+}
+REAL_DOF = replace(OUTPUTS["dof"], kind="float", long_name="degrees of freedom, n_eff - rank")
 
 
 def select(
@@ -152,33 +158,19 @@ def select(
     """
     asked = (stats,) if isinstance(stats, str) else tuple(stats)
     names = [one for name in asked for one in (DEFAULT if name == "default" else (name,))]
-    known = (*STATS, *(AUTOCORRELATION if autocorrelated else ()))
-    unknown = [name for name in names if name not in known]
+    given = AUTOCORRELATION if autocorrelated else ()
+    unknown = [name for name in names if name not in (*STATS, *given)]
     if unknown:
-        hints = [
-            f"{name}: always there, need not be asked for" for name in unknown if name in ALWAYS
-        ]
-        hints += [
-            f"{name}: comes with cov_type='ar1' or noise='ar1'"
-            for name in unknown
-            if name in AUTOCORRELATION
-        ]
+        hints = [f"{name}: {NOT_ASKED_FOR[name]}" for name in unknown if name in NOT_ASKED_FOR]
         hint = f" ({'; '.join(hints)})" if hints else ""
         msg = (
             f"stats has {unknown!r}, which are not known{hint}. "
             f"Choose from {', '.join(STATS)}, or 'default' for {', '.join(DEFAULT)}."
         )
         raise ValueError(msg)
-    wanted = {*ALWAYS, *names, *(AUTOCORRELATION if autocorrelated else ())}
-    rows = [OUTPUTS[name] for name in OUTPUTS if name in wanted]
-    if real_dof:
-        rows = [
-            replace(row, kind="float", long_name="degrees of freedom, n_eff - rank")
-            if row.name == "dof"
-            else row
-            for row in rows
-        ]
-    return tuple(rows)
+    table = OUTPUTS | ({"dof": REAL_DOF} if real_dof else {})
+    wanted = {*ALWAYS, *names, *given}
+    return tuple(row for name, row in table.items() if name in wanted)
 
 
 def own_axes(rows: Iterable[Output], param_dim: str) -> dict[str, str]:
@@ -194,6 +186,11 @@ def own_axes(rows: Iterable[Output], param_dim: str) -> dict[str, str]:
     names = {"param": param_dim, "param_2": f"{param_dim}_2", "bound": "bound"}
     used = {axis for row in rows for axis in AXES[row.shape] if axis in names}
     return {axis: name for axis, name in names.items() if axis in used}
+
+
+def axis_lengths(n: int, p: int) -> dict[str, int]:
+    """Return the length of each axis of `AXES`, for n samples and p params."""
+    return {"param": p, "param_2": p, "bound": len(BOUNDS), "sample": n}
 
 
 def dtype_of(output: Output, dtype: str) -> np.dtype[Any]:

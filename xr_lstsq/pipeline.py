@@ -272,14 +272,14 @@ def _run(job: Job) -> xr.Dataset:
         else (*(names[axis] for axis in outputs.AXES[row.shape]), *pixels)
         for row in rows
     }
-    p = job.design.array.sizes[param_dim]
-    sizes = {"param": p, "param_2": p, "bound": len(outputs.BOUNDS)}
+    n, p = job.cube.sizes[dim], job.design.array.sizes[param_dim]
+    sizes = outputs.axis_lengths(n, p)
     results = blocks.run(
         functools.partial(_solve_block, plan=bare.plan),
         bare.cube,
         bare.others,
         [blocks.Result(axes[row.shape], outputs.dtype_of(row, options.dtype)) for row in rows],
-        whole={dim: job.cube.sizes[dim]} | {name: sizes[axis] for axis, name in names.items()},
+        whole={dim: n} | {name: sizes[axis] for axis, name in names.items()},
     )
     arrays = {row.name: array for row, array in zip(rows, results, strict=True)}
     return fits.label(job, bare.labels, arrays, axes)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import xarray as xr
 
 from xr_lstsq import blocks, outputs
-from xr_lstsq.method import COV_TYPES, HAC, Method
+from xr_lstsq.method import COV_TYPES, HAC, Method, check_level
 
 __all__ = ["Options", "nodata_values", "read_options", "refuse_foreign"]
 
@@ -122,9 +121,6 @@ def _read_method(
     cov_type: str, maxlags: Any, absolute_sigma: Any, noise: str | None, level: Any
 ) -> Method:
     """Return how statistics are made; arguments that go against each other are refused."""
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0 < float(level) < 1:
-        msg = f"level={level!r} is not between 0 and 1. Pass for example level=0.95."
-        raise ValueError(msg)
     if not isinstance(absolute_sigma, bool | np.bool_):
         msg = f"absolute_sigma={absolute_sigma!r} is neither True nor False. Pass one of them."
         raise TypeError(msg)
@@ -150,7 +146,7 @@ def _read_method(
         maxlags=None if maxlags is None else int(maxlags),
         absolute_sigma=bool(absolute_sigma),
         noise=noise,
-        level=float(level),
+        level=check_level(level),
     )
 
 

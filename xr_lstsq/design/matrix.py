@@ -14,7 +14,7 @@ from xr_lstsq.design.coordinate import Number, read_axis
 from xr_lstsq.design.terms import Term
 from xr_lstsq.errors import DtypeError, LabelError
 
-__all__ = ["VARIABLE", "Design", "from_array", "from_labelled", "from_term"]
+__all__ = ["VARIABLE", "Design", "from_array", "from_labelled", "from_term", "refuse_dtype"]
 
 VARIABLE = "design_matrix"
 """Variable of a fit that keeps a design given as a plain or labelled matrix."""
@@ -106,7 +106,7 @@ def from_array(values: Any, n: int, dim: Hashable, param_dim: str) -> Design:
         For values that are not real numbers.
     """
     array = values if hasattr(values, "dask") else np.asarray(values)
-    _refuse_dtype(array.dtype)
+    refuse_dtype(array.dtype, "design")
     if array.ndim != 2:
         msg = (
             f"design has the shape {array.shape}, and a plain design needs the two axes "
@@ -148,7 +148,7 @@ def from_labelled(matrix: xr.DataArray, dim: Hashable, param_dim: str) -> Design
                 f"Pass {argument}={other!r}, or rename the dim of the design."
             )
             raise LabelError(msg)
-    _refuse_dtype(matrix.dtype)
+    refuse_dtype(matrix.dtype, "design")
     labels = (
         matrix.coords[param_dim].values
         if param_dim in matrix.coords
@@ -181,8 +181,11 @@ def _stored(array: xr.DataArray, param_dim: str, labels: Any) -> Design:
     )
 
 
-def _refuse_dtype(dtype: np.dtype[Any]) -> None:
-    """Refuse a design that does not hold real numbers."""
+def refuse_dtype(dtype: np.dtype[Any], argument: str) -> None:
+    """Refuse a design, passed as `argument`, that does not hold real numbers."""
     if dtype.kind not in "biuf":
-        msg = f"design has the dtype {dtype}, and a design holds real numbers. Convert it to float."
+        msg = (
+            f"{argument} has the dtype {dtype}, and a design holds real numbers. "
+            "Convert it to float."
+        )
         raise DtypeError(msg)

@@ -13,7 +13,7 @@ from xr_lstsq.device.inputs import read_inputs
 from xr_lstsq.device.lease import lease, resolve
 from xr_lstsq.device.plan import Plan
 from xr_lstsq.device.staged import solve_in_stages
-from xr_lstsq.outputs import AXES, BOUNDS, dtype_of
+from xr_lstsq.outputs import AXES, axis_lengths, dtype_of
 from xr_lstsq.solvers.factor import Factor
 
 __all__ = ["solve_block"]
@@ -59,7 +59,7 @@ def solve_block(
     b = math.prod(pixels)
     own = None if isinstance(design, Factor) else design
     inputs = read_inputs(cube, plan, rows=own, weights=weights, valid=valid)
-    lengths = {"param": p, "param_2": p, "bound": len(BOUNDS), "sample": n}
+    lengths = axis_lengths(n, p)
     leading = {row.name: tuple(lengths[axis] for axis in AXES[row.shape]) for row in plan.outputs}
     out = {
         row.name: np.empty((*leading[row.name], b), dtype=dtype_of(row, plan.dtype))

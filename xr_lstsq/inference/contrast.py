@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from xr_lstsq.inference.combination import Combination, read_combination
 from xr_lstsq.inference.distributions import quantile, two_sided
 from xr_lstsq.inference.products import weigh
-from xr_lstsq.inference.reading import Model, ask_for, check_level, names_along, read
+from xr_lstsq.inference.reading import Model, ask_for, names_along, read
+from xr_lstsq.method import check_level
 from xr_lstsq.outputs import BOUNDS, multiply_units
 
 __all__ = ["contrast"]

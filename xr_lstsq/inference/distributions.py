@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 __all__ = ["f_tail", "quantile", "two_sided"]
 
@@ -28,8 +29,6 @@ def two_sided(t: Floats, dof: Floats | None) -> Floats:
     array of float64
         Twice the lower tail of -abs(t), so that small probabilities keep their digits.
     """
-    from scipy import special  # not before a test is made, so that the import stays quick
-
     tail = special.ndtr(-np.abs(t)) if dof is None else special.stdtr(_positive(dof), -np.abs(t))
     return np.asarray(2 * tail)
 
@@ -44,16 +43,12 @@ def quantile(dof: Any | None, level: float) -> Any:
     level : float
         Share of the probability inside, in (0, 1).
     """
-    from scipy import special
-
     tail = (1 - level) / 2
     return -special.ndtri(tail) if dof is None else -special.stdtrit(_positive(dof), tail)
 
 
 def f_tail(f: Floats, dof_between: Floats, dof_within: Floats) -> Floats:
     """Return the probability of a larger F; NaN where degrees of freedom are NaN or up to 0."""
-    from scipy import special
-
     return np.asarray(special.fdtrc(_positive(dof_between), _positive(dof_within), f))
 
 

@@ -12,8 +12,9 @@ from xr_lstsq.errors import LabelError
 from xr_lstsq.inference.coordinates import as_coordinate
 from xr_lstsq.inference.distributions import quantile
 from xr_lstsq.inference.products import weigh
-from xr_lstsq.inference.reading import Model, check_level, names_along, read
+from xr_lstsq.inference.reading import Model, names_along, read
 from xr_lstsq.inference.rows import as_matrix, is_matrix
+from xr_lstsq.method import check_level
 
 __all__ = ["predict"]
 

@@ -16,7 +16,7 @@ from xr_lstsq.errors import LabelError
 from xr_lstsq.inference.coordinates import origin_of
 from xr_lstsq.outputs import ALWAYS
 
-__all__ = ["Model", "ask_for", "check_level", "names_along", "read"]
+__all__ = ["Model", "ask_for", "names_along", "read"]
 
 OF_PARAMS = ("stderr", "cov")
 """Statistics of each param that are read here."""
@@ -227,20 +227,6 @@ def read(fit: xr.Dataset) -> list[Model]:
         coef = _with_params(fit[name], spec["param_dim"])
         models.append(Model(fit, prefix, coef, spec))
     return models
-
-
-def check_level(level: object) -> float:
-    """Return the level of an interval.
-
-    Raises
-    ------
-    ValueError
-        When it is not between 0 and 1.
-    """
-    if isinstance(level, int | float | np.number) and 0 < float(level) < 1:
-        return float(level)
-    msg = f"level={level!r} is not between 0 and 1. Pass for example level=0.95."
-    raise ValueError(msg)
 
 
 def ask_for(stats: Iterable[str]) -> str:

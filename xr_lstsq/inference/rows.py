@@ -8,7 +8,8 @@ import numpy as np
 import xarray as xr
 
 from xr_lstsq import blocks, labels
-from xr_lstsq.errors import DtypeError, LabelError
+from xr_lstsq.design.matrix import refuse_dtype
+from xr_lstsq.errors import LabelError
 from xr_lstsq.inference.reading import Model, names_along
 
 __all__ = ["as_matrix", "is_matrix"]
@@ -48,9 +49,7 @@ def as_matrix(at: Any, model: Model) -> xr.DataArray:
     dim, param_dim = str(model.spec["dim"]), model.param_dim
     if not isinstance(at, xr.DataArray):
         at = xr.DataArray(at if blocks.is_lazy(at) else np.asarray(at), dims=(dim, param_dim))
-    if at.dtype.kind not in "biuf":
-        msg = f"at has the dtype {at.dtype}, and a design holds real numbers. Convert it to float."
-        raise DtypeError(msg)
+    refuse_dtype(at.dtype, "at")
     known = {dim, param_dim, *model.pixel_dims}
     if dim not in at.dims or set(at.dims) - known:
         msg = (

@@ -10,8 +10,10 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from xr_lstsq.errors import ValidationError
+from xr_lstsq.inference.bounds import Moves
 from xr_lstsq.inference.drawn import Drawn, cube_of, draw, samples_of
 from xr_lstsq.inference.reading import Model, read
+from xr_lstsq.inference.reference import Rules
 from xr_lstsq.inference.validation import Difference, Validation
 from xr_lstsq.outputs import OUTPUTS
 
@@ -139,10 +141,6 @@ def _compare(
     model: Model, drawn: Drawn, rng: np.random.Generator
 ) -> tuple[dict[str, Difference], int]:
     """Fit drawn pixels again; return the difference of each variable, and unsettled pixels."""
-    # Not at the top: scipy would be imported along with the package
-    from xr_lstsq.inference.bounds import Moves
-    from xr_lstsq.inference.reference import Rules
-
     arguments = model.spec["arguments"]
     known = [field.name for field in fields(Rules) if field.name in arguments]
     rules = Rules(**{name: arguments[name] for name in known})

@@ -126,7 +126,7 @@ def _explain(job: Job) -> Explanation:
     found: Survey = blocks.call(function, bare.cube, bare.others)
     n, p = job.cube.sizes[job.dim], job.design.array.sizes[job.options.param_dim]
     pixels = math.prod(size for name, size in job.cube.sizes.items() if name != job.dim)
-    lengths = {"param": p, "param_2": p, "bound": len(outputs.BOUNDS), "sample": n}
+    lengths = outputs.axis_lengths(n, p)
     batches = math.prod(map(len, chunks.values())) * -(-block_pixels // max(1, found.batch_pixels))
     return Explanation(
         name=labels.shown(job.cube),

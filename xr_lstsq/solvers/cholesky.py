@@ -25,7 +25,6 @@ __all__ = [
     "solve",
     "solve_and_judge",
     "times_factor",
-    "unpack",
 ]
 
 
@@ -169,15 +168,6 @@ def times_factor(factor: Tensor, s: int, matrix: Tensor) -> Tensor:
         lower[0] = 1.0 / lower[0]
         rows.append(matrix[k:].T @ lower)
     return torch.stack(rows)
-
-
-def unpack(packed: Tensor, s: int) -> Tensor:
-    """Return symmetric (s, s, b) matrices from their packed triangles."""
-    low, high = pack_order(s)
-    out = packed.new_empty(s, s, packed.shape[1])
-    out[low, high] = packed
-    out[high, low] = packed
-    return out
 
 
 def _exponent(rhs: Tensor) -> Tensor:

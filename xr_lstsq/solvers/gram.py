@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,12 +12,11 @@ from torch import Tensor
 from xr_lstsq.solvers import cholesky
 from xr_lstsq.solvers.lane import Begun
 from xr_lstsq.solvers.meat import between, meat, outer, scores
-from xr_lstsq.solvers.powers import shift
 from xr_lstsq.solvers.problem import Problem
 from xr_lstsq.solvers.shared import Shared
 from xr_lstsq.solvers.wanted import Sandwich
 
-__all__ = ["CACHE", "ByGram", "Complete", "Gram", "condition", "unfitted_constant"]
+__all__ = ["CACHE", "ByGram", "Complete", "Gram", "condition"]
 
 CACHE = 2**20
 """Bytes of the right sides that are solved together for variances: what a core keeps near."""
@@ -90,14 +90,12 @@ class Gram:
             some.copy_(to_coef[low:high, first:].T[:, :, None])
             cholesky.forward(self.factor, r, some, starts[low:high])
             out[list(order[low:high])] = some.mul_(some).sum(0)
-        return self._scaled(out)
+        return self.problem.unnormalised(out)
 
     def covariance(self) -> Tensor:
         """Return (A'WA)+, (p, p, b)."""
-        to_coef, b = self.design.to_coef.whole, self.factor.shape[1]
-        half = to_coef.T[:, :, None].expand(*to_coef.T.shape, b).contiguous()
-        starts = [0] * to_coef.shape[0]
-        return self._scaled(outer(cholesky.forward(self.factor, self.size, half, starts)))
+        half = cholesky.forward(self.factor, self.size, self._sides())
+        return self.problem.unnormalised(outer(half))
 
     def leverage(self) -> Tensor:
         """Return the diagonal of the hat matrix, w_i q_i' S^-1 q_i, (n, b)."""
@@ -123,30 +121,34 @@ class Gram:
 
     def constant(self) -> Tensor:
         """Return the share of a constant that no x can fit, (b,)."""
-        return unfitted_constant(self.problem, self.weights, self.solve)
+        return _unfitted_constant(self.problem, self.weights, self.solve)
 
     def sandwich(self, sandwich: Sandwich, residual: Tensor) -> Tensor:
         """Return the robust covariance, (p, p, b)."""
         problem, design = self.problem, self.design
-        leverage = self.leverage() if sandwich.power else None
         weighted = residual * self.weights * design.root_weights[:, None]
-        of_samples = scores(sandwich, problem, weighted, leverage, self.size)
+        of_samples = scores(sandwich, problem, weighted, self.leverage, self.size)
         middle = meat(design.basis.whole, of_samples, sandwich.kernel)
-        to_coef, b = design.to_coef.whole, self.factor.shape[1]
-        sides = to_coef.T[:, :, None].expand(*to_coef.T.shape, b).contiguous()
         # The scale of the weights cancels
-        return between(cholesky.solve(self.factor, sides), middle)
+        return between(cholesky.solve(self.factor, self._sides()), middle)
 
-    def _scaled(self, inverse: Tensor) -> Tensor:
-        """Return what is made of the inverse of S for weights as they are."""
-        exponent = self.problem.weight_exponent()
-        return inverse if exponent is None else shift(inverse, -exponent)
+    def _sides(self) -> Tensor:
+        """Return B+' as right sides of each pixel, (r, p, b), to be written over."""
+        return self.design.to_coef.whole.T[:, :, None].repeat(1, 1, self.factor.shape[1])
 
 
-class ByGram:
-    """Facts that any lane of a shared design reads from the Gram matrices of its pixels."""
+class ByGram(ABC):
+    """Facts that any lane of 0/1 weights and a shared design reads from Gram matrices."""
 
     problem: Problem
+
+    @abstractmethod
+    def solve(self, weighted: Tensor) -> Tensor:
+        """Return z (r, b) for samples (n, b), 0 at gaps."""
+
+    def constant(self) -> Tensor:
+        """Return the share of a constant that no x can fit, (b,)."""
+        return _unfitted_constant(self.problem, self.problem.weights, self.solve)
 
     def leverage(self) -> Tensor:
         """Return the diagonal of the hat matrix, (n, b)."""
@@ -187,17 +189,13 @@ class Complete(ByGram):
         to_coef = self.problem.shared_samples.to_coef.whole
         return to_coef.square().sum(1)[:, None].expand(-1, self.problem.y.shape[1])
 
-    def constant(self) -> Tensor:
-        """Return the share of a constant that no x can fit, (b,)."""
-        return unfitted_constant(self.problem, self.problem.weights, self.solve)
-
     def covariance(self) -> Tensor:
         """Return (A'A)+, (p, p, b)."""
         to_coef = self.problem.shared_samples.to_coef.whole
         return (to_coef @ to_coef.T)[:, :, None].expand(-1, -1, self.problem.y.shape[1])
 
 
-def unfitted_constant(
+def _unfitted_constant(
     problem: Problem, weights: Tensor, solve: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """Return the share of a constant that no x can fit, (b,).

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -18,7 +20,7 @@ def scores(
     sandwich: Sandwich,
     problem: Problem,
     weighted: Tensor,
-    leverage: Tensor | None,
+    leverage: Callable[[], Tensor],
     rank: int | Tensor,
 ) -> Tensor:
     """Return weighted residuals (n, b) as the kind of covariance takes them.
@@ -31,17 +33,17 @@ def scores(
         The batch.
     weighted : Tensor
         (n, b) residuals times weights, or their roots; 0 at gaps. Overwritten.
-    leverage : Tensor or None
-        (n, b), where the kind needs it.
+    leverage : callable
+        Returns the leverage (n, b); called where the kind needs it.
     rank : int or Tensor
         Of the design on them.
     """
     if sandwich.kind == "HC1":
         ratio = problem.nobs.to(weighted.dtype) / (problem.nobs - rank)
         return weighted.mul_(ratio.sqrt())
-    if leverage is None or not sandwich.power:
+    if not sandwich.power:
         return weighted
-    left = 1.0 - leverage
+    left = 1.0 - leverage()
     left = torch.where(left > FULL_LEVERAGE, left, torch.nan)
     raised = left.sqrt() if sandwich.power == 0.5 else left
     return torch.where(problem.weights == 0, 0.0, weighted / raised)

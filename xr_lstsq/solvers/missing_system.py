@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from xr_lstsq.solvers import cholesky
-from xr_lstsq.solvers.gram import CACHE, ByGram, unfitted_constant
+from xr_lstsq.solvers.gram import CACHE, ByGram
 from xr_lstsq.solvers.lane import Begun
 from xr_lstsq.solvers.meat import outer
 from xr_lstsq.solvers.problem import Problem
@@ -222,10 +222,6 @@ class MissingSystem(ByGram):
         for pixels, _, half in self._halves(None):
             total[:, :, pixels] += outer(half)
         return total
-
-    def constant(self) -> Tensor:
-        """Return the share of a constant that no x can fit, (b,)."""
-        return unfitted_constant(self.problem, self.problem.weights, self.solve)
 
     def _halves(self, most: int | None) -> Iterator[tuple[Tensor, int, Tensor]]:
         """Yield pixels, a first param, and T (m, some params, pixels), of `most` bytes each."""

@@ -13,7 +13,6 @@ from xr_lstsq.solvers.factor import SAFE_EIGENVALUE
 from xr_lstsq.solvers.gram import condition
 from xr_lstsq.solvers.lane import Kept
 from xr_lstsq.solvers.meat import between, meat, scores
-from xr_lstsq.solvers.powers import shift
 from xr_lstsq.solvers.problem import Problem
 from xr_lstsq.solvers.wanted import Sandwich, Wanted
 
@@ -47,17 +46,14 @@ class Own:
 
     def covariance(self) -> Tensor:
         """Return (A'WA)+, (p, p, b)."""
-        exponent = self.problem.weight_exponent()
-        inverse = self._inverse()
-        return inverse if exponent is None else shift(inverse, -exponent)
+        return self.problem.unnormalised(self._inverse())
 
     def leverage(self) -> Tensor:
         """Return the diagonal of the hat matrix, (n, b)."""
         design, inverse = _rows(self.problem), self._inverse()
         total = torch.zeros_like(self.weights)
         for k in range(design.shape[1]):
-            share = (design * inverse[k]).sum(1)
-            total.addcmul_(design[:, k], share)
+            total.addcmul_(design[:, k], self.problem.evaluate(inverse[k]))
         return total.mul_(self.weights)
 
     def cond(self) -> Tensor:
@@ -79,9 +75,8 @@ class Own:
     def sandwich(self, sandwich: Sandwich, residual: Tensor) -> Tensor:
         """Return the robust covariance, (p, p, b)."""
         problem, design = self.problem, _rows(self.problem)
-        leverage = self.leverage() if sandwich.power else None
         weighted = residual * self.weights
-        of_samples = scores(sandwich, problem, weighted, leverage, design.shape[1])
+        of_samples = scores(sandwich, problem, weighted, self.leverage, design.shape[1])
         middle = meat(design, of_samples, sandwich.kernel)
         return between(self._inverse(), middle)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from xr_lstsq.solvers.powers import power_of_two
+from xr_lstsq.solvers.powers import power_of_two, shift
 from xr_lstsq.solvers.precision import DOUBLE, Precision
 from xr_lstsq.solvers.shared import Shared
 from xr_lstsq.solvers.workspace import Workspace
@@ -228,6 +228,11 @@ class Problem:
         largest = self.weights.amax(0)
         exponent = torch.frexp(torch.where(largest > 0, largest, 1.0)).exponent
         return exponent.clamp(min=-MOST_EXPONENT)
+
+    def unnormalised(self, inverse: Tensor) -> Tensor:
+        """Return what an inverse by `normalised_weights`, (..., b), is for weights as they are."""
+        exponent = self.weight_exponent()
+        return inverse if exponent is None else shift(inverse, -exponent)
 
     def one(self) -> Tensor:
         """Return what a constant of 1 is in the samples, (n, b), 0 at gaps."""

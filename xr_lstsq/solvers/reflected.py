@@ -77,10 +77,9 @@ class Reflections:
     def sandwich(self, sandwich: Sandwich, residual: Tensor) -> Tensor:
         """Return the robust covariance, (p, p, b)."""
         problem, system = self.problem, self.system
-        leverage = self.leverage() if sandwich.power else None
         weighted = residual * problem.full_weights.sqrt()
         rank = system.take(system.rank)
-        of_samples = scores(sandwich, problem, weighted, leverage, rank)
+        of_samples = scores(sandwich, problem, weighted, self.leverage, rank)
         maps, directions = system.maps(), system.directions()
         rows = maps.new_zeros(weighted.shape[0], *maps.shape[::2])  # (n, p, u), A_w+'
         for k in range(maps.shape[1]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -90,12 +91,7 @@ class Wanted:
     def numbers_of_a_pixel(self, n: int, p: int) -> int:
         """Return how many numbers a pixel holds for these facts, temporaries included."""
         sizes = {"n": n, "p": p}
-        total = 0
-        for name in self.facts:
-            size = 1
-            for axis in FACTS[name]:
-                size *= sizes[axis]
-            total += size
+        total = sum(math.prod(sizes[axis] for axis in FACTS[name]) for name in self.facts)
         if self.facts:
             total += n
         if self.facts & {"covariance", "sandwich", "leverage", "cond"}:

@@ -11,7 +11,7 @@ from torch import Tensor
 from xr_lstsq.method import Method
 from xr_lstsq.solvers.problem import Problem
 
-__all__ = ["FEWEST_PAIRS", "before", "effective", "rho"]
+__all__ = ["FEWEST_PAIRS", "before", "effective", "positions", "rho"]
 
 FEWEST_PAIRS = 10
 """Pairs of samples from which an autocorrelation is estimated."""
@@ -43,7 +43,7 @@ def rho(problem: Problem, residual: Tensor, method: Method) -> Tensor:
     standard = residual * problem.full_weights.sqrt()
     counts = (problem.weights > 0).to(standard.dtype)
     if method.regular:
-        value, pairs = _regular(standard, counts, _positions(method, standard.device))
+        value, pairs = _regular(standard, counts, positions(method, standard.device))
     else:
         value, pairs = _irregular(standard, *before(problem.weights > 0, method))
     return torch.where(pairs >= FEWEST_PAIRS, value.clamp(min=0.0), torch.nan)
@@ -76,7 +76,7 @@ def before(counts: Tensor, method: Method) -> tuple[Tensor, Tensor]:
     steps : Tensor
         (n, b) float64 steps of time since then; infinite where there is none.
     """
-    position = _positions(method, counts.device)
+    position = positions(method, counts.device)
     n, b = counts.shape
     order = position.argsort()
     place = torch.arange(n, device=counts.device)[:, None]
@@ -91,7 +91,7 @@ def before(counts: Tensor, method: Method) -> tuple[Tensor, Tensor]:
     return index, out
 
 
-def _positions(method: Method, device: torch.device) -> Tensor:
+def positions(method: Method, device: torch.device) -> Tensor:
     """Return the position of each sample in time, (n,) float64."""
     return torch.as_tensor(method.position, dtype=torch.float64, device=device)
 

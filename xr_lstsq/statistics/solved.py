@@ -138,6 +138,17 @@ class Solved:
         return autocorrelation.effective(self.problem.nobs, self.rho)
 
     @cached_property
+    def loglik(self) -> Tensor:
+        """(b,) logarithm of the likelihood, at the variance that makes it largest, rss / nobs."""
+        nobs = self.problem.nobs
+        value = -nobs / 2 * (math.log(2 * math.pi) + (self.rss / nobs).log() + 1)
+        if self.whitened is not None:
+            return value + self.whitened.log_determinant
+        if self.plain:
+            return value
+        return value + torch.where(self.weights > 0, self.weights, 1.0).log().sum(0) / 2
+
+    @cached_property
     def stderr(self) -> Tensor:
         """(p, b) standard errors; NaN without degrees of freedom."""
         facts = self.solution.facts

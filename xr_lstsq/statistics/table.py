@@ -11,6 +11,7 @@ from torch import Tensor
 from xr_lstsq.method import HAC, Method
 from xr_lstsq.solvers.wanted import Sandwich, Wanted
 from xr_lstsq.statistics import likelihood, parameters, residuals, totals
+from xr_lstsq.statistics.autocorrelation import positions
 from xr_lstsq.statistics.solved import Solved
 
 __all__ = ["STATISTICS", "Statistic", "wanted"]
@@ -103,7 +104,7 @@ def _kernel(method: Method, device: torch.device) -> Tensor | None:
     """Return the kernel of Bartlett for each two samples, (n, n)."""
     if method.cov_type != HAC:
         return None
-    position = torch.as_tensor(method.position, dtype=torch.float64, device=device)
+    position = positions(method, device)
     assert method.maxlags is not None
     lag = (position[:, None] - position).abs()
     return (1.0 - lag / (method.maxlags + 1)).clamp(min=0.0)
