@@ -51,6 +51,34 @@ def test_pixels_with_the_same_design_share_it() -> None:
     assert set(shared[1]) == {2, 3}
 
 
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e155, 1e200, 1e300])
+def test_columns_whose_squares_are_no_numbers_change_their_own_coefficient_only(
+    size: float,
+) -> None:
+    rng = np.random.default_rng(1)
+    rows, y = rng.normal(size=(9, 3, 6)), rng.normal(size=(9, 6))
+    rows[2:, :, 0] = y[2:, 0] = 0  # short of rank
+    want, ranks, residual = solve(rows, y)
+    coef, rank, left = solve(rows * np.array([1.0, size, 1.0])[:, None], y)
+    np.testing.assert_array_equal(rank, ranks)
+    full = rank == 3
+    np.testing.assert_allclose(coef[1, full] * size, want[1, full], rtol=1e-12)
+    np.testing.assert_allclose(coef[::2, full], want[::2, full], rtol=1e-12)
+    np.testing.assert_allclose(left[:, full], residual[:, full], rtol=1e-12, atol=1e-13)
+
+
+def test_a_design_that_is_not_finite_has_no_answer_and_spoils_no_other() -> None:
+    rng = np.random.default_rng(2)
+    rows, y = rng.normal(size=(9, 3, 4)), rng.normal(size=(9, 4))
+    want, ranks, _ = solve(rows, y)
+    rows[4, 1, 2] = np.inf
+    coef, rank, _ = solve(rows, y)
+    assert np.isnan(coef[:, 2]).all()
+    others = [0, 1, 3]
+    np.testing.assert_array_equal(rank[others], ranks[others])
+    np.testing.assert_allclose(coef[:, others], want[:, others], rtol=1e-13)
+
+
 def test_no_rows_at_all_have_rank_zero_and_no_coefficients() -> None:
     coef, rank, residual = solve(np.zeros((4, 2, 3)), np.zeros((4, 3)))
     assert not coef.any()

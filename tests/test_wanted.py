@@ -387,6 +387,48 @@ def test_what_the_solver_returns_is_what_its_lanes_return() -> None:
             assert np.isnan(facts[name][..., 79]).all(), name
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e155, 1e200])
+def test_the_condition_does_not_move_with_the_units_of_a_column(size: float) -> None:
+    rng = np.random.default_rng(3)
+    design = np.c_[np.ones(40), np.arange(40) / 9, rng.normal(size=40)]
+    y = rng.normal(size=(40, 20))
+    y[rng.random(y.shape) < 0.3] = np.nan
+    wanted = Wanted(frozenset({"cond"}))
+    want, got = (
+        least_squares.solve(Pixels(rows, y, None, None).problem(), wanted).facts["cond"].numpy()
+        for rows in (design, design * [size, 1, 1])
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_robust_covariances_have_nine_digits_at_the_gate_of_their_lane() -> None:
+    # A window at one end of the axis leaves S nearly singular
+    rng = np.random.default_rng(4)
+    x = np.linspace(-1, 1, 60)
+    design = np.vander(x, 4, increasing=True)
+    y = rng.normal(size=(60, 12))
+    for k in range(12):
+        y[: 12 + 2 * k, k] = np.nan
+    wanted = Wanted(frozenset({"sandwich"}), Sandwich("HC0"))
+    problem = Pixels(design, y, None, None).problem()
+    least = np.array([smallest(problem, k) for k in range(12)])
+    solution = least_squares.solve(problem, wanted)
+    keep = ~solution.left.numpy()
+    assert 0 < keep.sum() < 12
+    assert least[keep].min() < 1e-3
+    for k in np.flatnonzero(keep):
+        want = truth(y[:, k], design, None, "HC0").facts["sandwich"]
+        spread = np.sqrt(np.outer(np.diag(want), np.diag(want)))
+        got = solution.facts["sandwich"].numpy()[..., k]
+        assert (np.abs(got - want) <= 1e-9 * spread).all()
+
+
+def smallest(problem: Problem, k: int) -> float:
+    """Return the smallest eigenvalue of Q'WQ of a pixel."""
+    rows = problem.shared.basis.whole.numpy()[problem.weights[:, k].numpy() > 0]
+    return float(np.linalg.eigvalsh(rows.T @ rows)[0])
+
+
 def test_nothing_is_returned_that_is_not_wanted() -> None:
     case = batch(GRID[5])
     for names in ((), ("variance",), ("cond", "leverage")):

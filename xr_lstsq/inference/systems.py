@@ -19,7 +19,7 @@ CONSTANT = 1e-9
 """Share of a constant that its fit may leave where it is said to lie in the span of the rows."""
 FEWEST_PAIRS = 10
 """Pairs of samples under which no correlation is told."""
-CELLS = 30
+CELLS = 60
 """Cells of the rates of decay among which that of an irregular axis is looked for first."""
 
 

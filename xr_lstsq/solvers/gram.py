@@ -14,9 +14,10 @@ from xr_lstsq.solvers.lane import Begun
 from xr_lstsq.solvers.meat import between, meat, outer, scores
 from xr_lstsq.solvers.problem import Problem
 from xr_lstsq.solvers.shared import Shared
+from xr_lstsq.solvers.singular import condition
 from xr_lstsq.solvers.wanted import Sandwich
 
-__all__ = ["CACHE", "ByGram", "Complete", "Gram", "condition"]
+__all__ = ["CACHE", "ByGram", "Complete", "Gram"]
 
 CACHE = 2**20
 """Bytes of the right sides that are solved together for variances: what a core keeps near."""
@@ -116,7 +117,6 @@ class Gram:
             return torch.full_like(self.factor[0], torch.inf)
         # W^(1/2) Q has the singular values of L', and A = Q B
         triangle = cholesky.times_factor(self.factor, self.size, design.basis.whole.T @ design.rows)
-        triangle = triangle / torch.linalg.vector_norm(triangle, dim=0)
         return condition(triangle)
 
     def constant(self) -> Tensor:
@@ -214,14 +214,6 @@ def _unfitted_constant(
     weighted = weights * one
     left = one - design.basis.whole @ solve(weighted)
     return (weights * left.square()).sum(0) / (weighted * one).sum(0)
-
-
-def condition(matrices: Tensor) -> Tensor:
-    """Return largest over smallest singular value of (s, p, b) matrices, (b,)."""
-    matrices = matrices.permute(2, 0, 1)
-    usable = torch.isfinite(matrices.sum((1, 2)))
-    values = torch.linalg.svdvals(torch.where(usable[:, None, None], matrices, 0.0))
-    return torch.where(usable, values[:, 0] / values[:, -1], torch.nan)
 
 
 def _packed(design: Shared, weights: Tensor, out: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from xr_lstsq.solvers.gram import condition
 from xr_lstsq.solvers.problem import Problem
+from xr_lstsq.solvers.singular import condition
 from xr_lstsq.solvers.wanted import Sandwich, Wanted
 
 __all__ = ["Interpolated"]
@@ -66,7 +66,7 @@ class Interpolated:
             counts = problem.weights.index_select(1, square).T > 0
             index = counts.nonzero()[:, 1].view(-1, problem.p)
             rows = problem.shared_samples.rows[index].permute(1, 2, 0)
-            out[square] = condition(rows / torch.linalg.vector_norm(rows, dim=0))
+            out[square] = condition(rows)
         return out
 
     def constant(self) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from xr_lstsq.solvers.powers import power_of_two
+from xr_lstsq.solvers.singular import singular_values
 
 __all__ = ["MinimumNorm", "Reflected"]
 
@@ -54,7 +55,8 @@ class MinimumNorm:
     rank : Tensor
         (u,) int64.
     cond : Tensor
-        (u,) condition of the columns of unit norm; infinite where the rank is short.
+        (u,) condition of the columns of unit norm; infinite where the rank is short, NaN where a
+        design is not finite.
     pattern : Tensor or None
         (b,) index of each pixel's design; None when u = b in the same order.
     """
@@ -78,10 +80,14 @@ class MinimumNorm:
         pattern : Tensor, optional
             See the attributes.
         """
-        sizes = torch.linalg.vector_norm(rows, dim=0)  # (p, u)
-        scale = _power_of_two(sizes)
-        factor = _factorise(rows / scale)
-        unit = torch.where(sizes > 0, sizes / scale, 1.0).gather(0, factor.order)
+        # The largest entry first, so that no square of one is too large or too small for a number
+        largest = _power_of_two(rows.abs().amax(0))  # (p, u)
+        rows = rows / largest
+        sizes = torch.linalg.vector_norm(rows, dim=0)
+        near = _power_of_two(sizes)
+        scale = largest * near
+        factor = _factorise(rows / near)
+        unit = torch.where(sizes > 0, sizes / near, 1.0).gather(0, factor.order)
         rank, cond = _rank(factor.upper / unit, cutoffs)
         return cls(factor, scale, rank, cond, pattern)
 
@@ -107,6 +113,7 @@ class MinimumNorm:
         sort, vectors = self.take(self.factor.sort), self.take(self.factor.vectors)
         rotated = _reflect(vectors, y.gather(0, sort))
         coef = self._from_head(rotated[: self.factor.upper.shape[0]], self.pattern)
+        coef = torch.where(torch.isnan(self.take(self.cond)), torch.nan, coef)
         # What lies past the rank is residual: the triangle beyond it counts as 0.
         index = torch.arange(y.shape[0], device=y.device)[:, None]
         tail = torch.where(index < self.take(self.rank), 0.0, rotated)
@@ -234,13 +241,14 @@ def _reflect(vectors: Tensor, values: Tensor, *, reverse: bool = False) -> Tenso
 
 def _rank(upper: Tensor, cutoffs: Tensor) -> tuple[Tensor, Tensor]:
     """Return rank (sigma_k > cutoff * sigma_1) and condition of (s, p, u) triangles, (u,) each."""
-    values = torch.linalg.svdvals(upper.permute(2, 0, 1))  # (u, s)
+    values = singular_values(upper)  # (u, s)
     p, u = upper.shape[1:]
     if values.shape[1] == 0:
         rank = torch.zeros(u, dtype=torch.int64, device=upper.device)
         return rank, values.new_full((u,), torch.inf)
     rank = (values > cutoffs[:, None] * values[:, :1]).sum(1)
-    return rank, torch.where(rank == p, values[:, 0] / values[:, -1], torch.inf)
+    full = (rank == p) | torch.isnan(values[:, 0])
+    return rank, torch.where(full, values[:, 0] / values[:, -1], torch.inf)
 
 
 def _back_substitute(upper: Tensor, rhs: Tensor) -> Tensor:

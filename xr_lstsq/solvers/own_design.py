@@ -10,10 +10,10 @@ from torch import Tensor
 from xr_lstsq.solvers import cholesky
 from xr_lstsq.solvers.close_fit import REFINE_BELOW
 from xr_lstsq.solvers.factor import SAFE_EIGENVALUE
-from xr_lstsq.solvers.gram import condition
 from xr_lstsq.solvers.lane import Kept
 from xr_lstsq.solvers.meat import between, meat, scores
 from xr_lstsq.solvers.problem import Problem
+from xr_lstsq.solvers.singular import condition
 from xr_lstsq.solvers.wanted import Sandwich, Wanted
 
 __all__ = ["solve_own"]

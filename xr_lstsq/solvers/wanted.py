@@ -32,6 +32,8 @@ OF_INVERSE = frozenset({"variance", "covariance", "leverage", "cond", "constant"
 """Facts that take the inverse of a pixel's own normal equations."""
 SAFE_INVERSE = 1e-6
 """Eigenvalue of a system from which its inverse has 9 digits."""
+SAFE_SANDWICH = 1e-4
+"""The same for a product with two inverses, which loses twice as many."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class Wanted:
 
         An inverse, unlike coefficients, is not refined: its error is eps over that eigenvalue.
         """
+        if "sandwich" in self.facts:
+            return SAFE_SANDWICH
         return SAFE_INVERSE if self.facts & OF_INVERSE else 0.0
 
     def numbers_of_a_pixel(self, n: int, p: int) -> int:

@@ -15,7 +15,7 @@ __all__ = ["FEWEST_PAIRS", "before", "effective", "positions", "rho"]
 
 FEWEST_PAIRS = 10
 """Pairs of samples from which an autocorrelation is estimated."""
-DECADES, PER_DECADE = 6, 5
+DECADES, PER_DECADE = 6, 10
 """Rates of decay, from 1e-3 to 1e3 a step, among which the best is looked for first."""
 HALVINGS = 40
 """Of the interval about it."""
