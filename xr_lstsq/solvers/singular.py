@@ -22,8 +22,8 @@ def singular_values(matrices: Tensor) -> Tensor:
 def condition(matrices: Tensor) -> Tensor:
     """Return the condition of (s, p, b) matrices with columns of unit norm, (b,)."""
     # The largest entry first, so that no square of one is too large or too small for a number
-    for size in (lambda m: m.abs().amax(0), lambda m: torch.linalg.vector_norm(m, dim=0)):
-        sizes = size(matrices)
+    for norm in (float("inf"), 2):
+        sizes = torch.linalg.vector_norm(matrices, ord=norm, dim=0)
         matrices = matrices / torch.where(sizes > 0, sizes, 1.0)
     values = singular_values(matrices)
     return values[:, 0] / values[:, -1]
