@@ -17,7 +17,7 @@ from xr_lstsq.errors import DeviceError
 
 __all__ = ["Lease", "check_name", "lease", "resolve", "slow_in_float64"]
 
-CPU_BATCH_BYTES = 48 * 2**20
+CPU_BATCH_BYTES = 64 * 2**20
 """Working memory of a batch on a CPU: larger falls out of the cache, smaller pays per call."""
 IDLE_BYTES = 2**28
 """Working memory that a process keeps between blocks, which costs less than to ask for it anew."""

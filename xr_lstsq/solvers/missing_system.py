@@ -25,6 +25,8 @@ from xr_lstsq.solvers.workspace import Workspace
 
 __all__ = ["Gaps", "MissingSystem"]
 
+CLEAR = 1e-4
+"""Share of a constant from which a difference of shares tells that no x can fit it."""
 GROUP = 4096
 """Pixels that are solved together, padded to the most gaps among them."""
 
@@ -214,6 +216,32 @@ class MissingSystem(ByGram):
             added = half.mul_(half).sum(0)
             out[low : low + half.shape[1]].index_add_(1, pixels, added)
         return out
+
+    def constant(self) -> Tensor:
+        """Return the share of a constant that no x can fit, (b,).
+
+        With e = (I - H) 1 of all rows it is e'e - e_m' C_mm^-1 e_m for the valid ones. What cancels
+        there counts for nothing while much is left; else the fit itself tells.
+        """
+        problem, design = self.problem, self.problem.shared_systems
+        if problem.constant is not None or not design.plain_weights:
+            return super().constant()
+        unfitted = design.complement.sum(1)
+        padded = torch.nn.functional.pad(unfitted, (0, 1))
+        left = (unfitted @ unfitted).expand(problem.y.shape[1]).clone()
+        for pixels, rows, skip, factor in zip(
+            self.gaps.pixels, self.gaps.rows, self.gaps.skips, self.factors, strict=True
+        ):
+            size = rows.shape[0]
+            if not size:
+                continue
+            half = cholesky.forward(factor, size, padded[rows][:, None], skip=skip[:size])
+            left.index_add_(0, pixels, half.square_().sum((0, 1)), alpha=-1)
+        share = left.div_(problem.nobs).to(problem.y.dtype)
+        unclear = (~(share > CLEAR)).nonzero()[:, 0]
+        if unclear.numel():
+            share[unclear] = ByGram.constant(self.take(unclear))
+        return share
 
     def covariance(self) -> Tensor:
         """Return (A'A)+ of the valid rows, (p, p, b)."""

@@ -102,6 +102,9 @@ class Solved:
 
         NaN where it is rounding.
         """
+        if not self.centred.any():
+            # About 0, as in a network: no pass over the samples, and none over the constant
+            return torch.where(self.square > self.rounding, self.square, torch.nan)
         y, out = self.problem.y, self._scratch
         one = self.problem.constant
         if one is None:
