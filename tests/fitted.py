@@ -132,6 +132,8 @@ def _label(
         "format": 1,
         "xr_lstsq": "0",
         "terms": {"term": "matrix", "variable": "design_matrix"},
+        "names": None if found is None else list(found.names),
+        "origins": None if found is None else list(found.origins),
         "long_names": None,
         "units": None,
         "coef": f"{prefix}coef",

@@ -12,7 +12,6 @@ import xarray as xr
 
 from xr_lstsq import labels, outputs
 from xr_lstsq.arguments import Job
-from xr_lstsq.design.matrix import VARIABLE
 from xr_lstsq.errors import LabelError
 
 __all__ = ["SPECIFICATION", "coefficients", "join", "label", "params"]
@@ -61,13 +60,7 @@ def label(
         if mapping is not None and mapping in variable.coords:
             variable.encoding["grid_mapping"] = mapping
         fit[job.prefix + key] = variable
-    if job.design.stored:
-        # Without coordinates along the samples, which only residuals and fitted values carry.
-        array = job.design.array
-        fit[VARIABLE] = xr.DataArray(
-            array.data, extra["param"], array.dims, attrs={"long_name": "design matrix"}
-        )
-    result = xr.Dataset(fit)
+    result = xr.Dataset(fit | job.design.variables)
     if "source" in stripped.encoding:
         result.encoding["source"] = stripped.encoding["source"]
     return result
@@ -182,13 +175,16 @@ def _with_own_units(part: xr.Dataset) -> xr.Dataset:
 
 
 def _param_units(job: Job, units: str | None) -> list[str] | None:
-    """Return the units of each param; None where the cube or the design does not tell."""
-    design = job.design
-    if design.units is None or design.levels is None or units is None:
+    """Return the units of each param; None where the cube or the design does not tell of all."""
+    columns = job.design.columns
+    if columns is None or units is None:
+        return None
+    known = [factor for factor in columns.units if factor is not None]
+    if len(known) < len(columns.units):
         return None
     return [
         outputs.multiply_units(str(units), factor, difference=not level)
-        for factor, level in zip(design.units, design.levels, strict=True)
+        for factor, level in zip(known, columns.levels, strict=True)
     ]
 
 
@@ -204,7 +200,10 @@ def _own_coordinates(
     coords[param_dim].attrs = {"long_name": "param of the fit", SPECIFICATION: specification}
     texts = {
         labels.PARAM_UNITS: (units, "units of the param"),
-        labels.PARAM_ORIGIN: (design.origins, "where the time of the param is 0"),
+        labels.PARAM_ORIGIN: (
+            None if design.columns is None else design.columns.origins,
+            "where the time of the param is 0",
+        ),
     }
     for name, (values, long_name) in texts.items():
         if values is not None:
@@ -236,12 +235,14 @@ def _plain(attrs: dict[Hashable, Any]) -> dict[str, Any]:
 
 def _specify(job: Job, stripped: labels.Labels, units: list[str] | None) -> dict[str, Any]:
     """Return what a fit remembers of how it was made, as JSON data."""
-    options = job.options
+    options, columns = job.options, job.design.columns
     return {
         "format": 1,
         "xr_lstsq": version("xr_lstsq"),
         "terms": job.design.specification,
-        "long_names": None if job.design.long_names is None else list(job.design.long_names),
+        "names": None if columns is None else list(columns.names),
+        "origins": None if columns is None else list(columns.origins),
+        "long_names": None if columns is None else list(columns.long_names),
         "units": units,
         "coef": f"{job.prefix}coef",
         "dim": str(job.dim),

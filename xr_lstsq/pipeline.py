@@ -254,6 +254,7 @@ def take_labels_off(job: Job) -> Unlabelled:
         dtype=options.dtype,
         device=options.device,
         max_bytes=options.max_bytes,
+        **job.design.rules,
     )
     return Unlabelled(stripped, blocks.Operand(data, dims), others, plan)
 

@@ -12,7 +12,7 @@ import xarray as xr
 from xr_lstsq import blocks, labels
 from xr_lstsq.arguments.options import Options
 from xr_lstsq.design import Term
-from xr_lstsq.design.matrix import Design, from_array, from_labelled, from_term
+from xr_lstsq.design.matrix import Design, from_array, from_labelled, from_term, sample_coordinate
 from xr_lstsq.design.steps import read_steps
 from xr_lstsq.errors import DtypeError, LabelError
 from xr_lstsq.method import HAC, Method
@@ -68,7 +68,8 @@ def read_design(design: Any, cube: xr.DataArray, dim: Hashable, param_dim: str) 
         For a design that does not fit the cube.
     """
     if isinstance(design, Term):
-        return from_term(design, _sample_coordinate(cube, dim), dim, param_dim)
+        term = design.map_data(lambda data, what: labels.match(data, cube, what))
+        return _in_order(from_term(term, sample_coordinate(cube, dim), dim, param_dim), cube)
     if isinstance(design, xr.Dataset):
         msg = "design is a Dataset. Pass one DataArray with the dims (dim, param)."
         raise TypeError(msg)
@@ -81,9 +82,14 @@ def read_design(design: Any, cube: xr.DataArray, dim: Hashable, param_dim: str) 
             f"({cube.dims}). Select along them, or rename them."
         )
         raise LabelError(msg)
-    columns = from_labelled(labels.match(design, cube, "design"), dim, param_dim)
-    order = [name for name in cube.dims if name in columns.array.dims and name != dim]
-    return replace(columns, array=columns.array.transpose(dim, param_dim, *order))
+    return _in_order(from_labelled(labels.match(design, cube, "design"), dim, param_dim), cube)
+
+
+def _in_order(design: Design, cube: xr.DataArray) -> Design:
+    """Return a design with its pixel dims in the cube's order."""
+    dim, param_dim = design.array.dims[:2]
+    order = [name for name in cube.dims if name in design.array.dims and name != dim]
+    return replace(design, array=design.array.transpose(dim, param_dim, *order))
 
 
 def read_method(method: Method, cube: xr.DataArray, dim: Hashable) -> Method:
@@ -175,18 +181,6 @@ def read_samples(
     _CHECKS[argument](value)
     matched = labels.match(value, cube, argument)
     return matched.transpose(*(name for name in cube.dims if name in matched.dims))
-
-
-def _sample_coordinate(cube: xr.DataArray, dim: Hashable) -> xr.DataArray:
-    """Return the sample coordinate, for the terms to read."""
-    if dim in cube.coords:
-        coordinate: xr.DataArray = cube.coords[dim]
-        return coordinate
-    msg = (
-        f"{dim!r} of {labels.shown(cube)!r} has no coordinate, and terms are evaluated on one. "
-        f"Assign it with assign_coords({dim}=...), or pass the design as a matrix."
-    )
-    raise LabelError(msg)
 
 
 def _check_weights(weights: xr.DataArray) -> None:

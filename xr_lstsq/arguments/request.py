@@ -23,6 +23,9 @@ from xr_lstsq.design import parse
 
 __all__ = ["Request", "read_request"]
 
+SHOWN = 8
+"""Names of params in one warning."""
+
 
 @dataclass(frozen=True, eq=False)
 class Request:
@@ -71,9 +74,9 @@ def read_request(
     if data is not None:
         msg = f"data={data!r} names variables of a Dataset, and the cube is a DataArray. Drop it."
         raise ValueError(msg)
-    return Request(
-        (_read_job(cube, design, dim, {"weights": weights, "valid": valid}, read),), None
-    )
+    job = _read_job(cube, design, dim, {"weights": weights, "valid": valid}, read)
+    _warn_inseparable(job)
+    return Request((job,), None)
 
 
 def _check_device(options: Options) -> None:
@@ -120,7 +123,22 @@ def _read_dataset(
         kinds = {type(fault) for fault in faults}
         kind = kinds.pop() if len(kinds) == 1 else ValueError
         raise kind(" ".join(dict.fromkeys(map(str, faults))))
+    _warn_inseparable(jobs[0])
     return Request(tuple(jobs), cubes)
+
+
+def _warn_inseparable(job: Job) -> None:
+    """Warn of params that the samples cannot tell apart, whatever the pixel."""
+    names = job.design.inseparable
+    if names:
+        some = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" * (len(names) > SHOWN))
+        held = "NaN" if job.options.deficient == "nan" else "minimum-norm values"
+        msg = (
+            f"the {job.design.array.sizes[job.dim]} samples along {job.dim!r} cannot tell {some} "
+            f"apart, so every pixel is rank_deficient and holds {held}. Drop a term, or fit "
+            "samples that reach across it."
+        )
+        warnings.warn(msg, UserWarning, stacklevel=6)
 
 
 def _read_job(

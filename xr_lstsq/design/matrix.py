@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from xr_lstsq.design.columns import Columns
+from xr_lstsq.design.columns import COLUMN, Columns
 from xr_lstsq.design.coordinate import Number, read_axis
+from xr_lstsq.design.separable import inseparable
 from xr_lstsq.design.terms import Term
 from xr_lstsq.errors import DtypeError, LabelError
 
-__all__ = ["VARIABLE", "Design", "from_array", "from_labelled", "from_term", "refuse_dtype"]
+__all__ = [
+    "VARIABLE",
+    "Design",
+    "from_array",
+    "from_labelled",
+    "from_term",
+    "refuse_dtype",
+    "sample_coordinate",
+]
 
 VARIABLE = "design_matrix"
 """Variable of a fit that keeps a design given as a plain or labelled matrix."""
+KEPT = "design_"
+"""How the names of the dims and coordinates of a term's data begin in a fit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,36 +38,42 @@ class Design:
     Attributes
     ----------
     array : DataArray
-        Dims (dim, param dim), then any pixel dims when it differs from pixel to pixel.
+        Dims (dim, param dim), then any pixel dims when it differs from pixel to pixel; what is
+        solved with.
     param : xarray.Coordinates
         Coordinates along the param dim.
-    units : tuple of str, or None
-        UDUNITS factor of each param, to be multiplied with the cube's units; None where the design
-        does not tell.
-    long_names : tuple of str, or None
-        What each param is, where the design tells.
-    levels : tuple of bool, or None
-        Whether each param is a value of the cube or measures differences, where the design tells.
     specification : dict
         The design as JSON data.
-    origins : tuple of str, or None
-        The origin from which each param counts; None where the design does not tell.
+    variables : dict of str to DataArray
+        What a fit has to keep of it, because the specification cannot remake it.
+    columns : Columns, optional
+        What the terms gave; None for a matrix, which does not tell.
     span : tuple or None
         Smallest and largest label of the samples, as an ISO 8601 text or a number, where the design
         is made of them.
-    stored : bool
-        Whether the fit has to keep the matrix, because the specification cannot remake it.
+    inseparable : tuple of str
+        Params that the samples cannot tell apart even without gaps.
     """
 
     array: xr.DataArray
     param: xr.Coordinates
-    units: tuple[str, ...] | None
-    long_names: tuple[str, ...] | None
-    levels: tuple[bool, ...] | None
     specification: dict[str, Any]
-    origins: tuple[str, ...] | None
-    span: tuple[str | Number, str | Number] | None
-    stored: bool
+    variables: dict[str, xr.DataArray] = field(default_factory=dict)
+    columns: Columns | None = None
+    span: tuple[str | Number, str | Number] | None = None
+    inseparable: tuple[str, ...] = ()
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """What the terms ask of the solver beside their columns."""
+        if self.columns is None:
+            return {}
+        stable = self.columns.stable
+        return {
+            "to_coef": None if stable is None else stable.to_coef,
+            "required": self.columns.required,
+            "constraint": self.columns.constraint,
+        }
 
 
 def from_term(term: Term, coord: xr.DataArray, dim: Hashable, param_dim: str) -> Design:
@@ -67,32 +84,57 @@ def from_term(term: Term, coord: xr.DataArray, dim: Hashable, param_dim: str) ->
     term : Term
         One term or a sum.
     coord : DataArray
-        (n,) the sample coordinate.
+        (n,) the sample coordinate, with the others along its dim.
     dim, param_dim : hashable
         Dims of the matrix.
     """
     bound = term.bind(coord)
     columns: Columns = bound.evaluate(coord)
+    matrix = columns.matrix if columns.stable is None else columns.stable.matrix
+    if isinstance(matrix, xr.DataArray):
+        along = [name for name, c in matrix.coords.items() if {dim, COLUMN} & {*c.dims}]
+        array = matrix.drop_vars(along).rename({COLUMN: param_dim})
+    else:
+        array = xr.DataArray(matrix, dims=(dim, param_dim))
     return Design(
-        array=xr.DataArray(columns.matrix, dims=(dim, param_dim)),
+        array=array,
         param=xr.Coordinates({param_dim: np.array(columns.names)}),
-        units=columns.units,
-        long_names=columns.long_names,
-        levels=columns.levels,
         specification=bound.to_json(),
-        origins=columns.origins,
-        span=read_axis(_ends(coord)).span(),
-        stored=False,
+        variables={name: _kept(data) for name, data in bound.variables.items()},
+        columns=columns,
+        span=_span(coord),
+        inseparable=() if isinstance(matrix, xr.DataArray) else inseparable(matrix, columns.names),
     )
 
 
-def _ends(coord: xr.DataArray) -> xr.DataArray:
-    """Return the smallest and the largest of the labels, or none."""
+def _kept(data: xr.DataArray) -> xr.DataArray:
+    """Return data of a term as a fit keeps them: along dims of their own, with their labels."""
+    return data.rename({name: f"{KEPT}{name}" for name in (*data.dims, *data.coords)})
+
+
+def _span(coord: xr.DataArray) -> tuple[str | Number, str | Number] | None:
+    """Return the smallest and the largest label; None where labels have no order in time."""
+    if coord.name == coord.dims[0] and coord.name not in coord.coords:
+        return None
     there = coord[coord.notnull().values]
-    if not there.size:
-        return there
-    order = [int(find(there.values)) for find in (np.argmin, np.argmax)]
-    return there[order]
+    if not there.size or there.dtype.kind not in "MiufO":
+        return None
+    try:
+        order = [int(find(there.values)) for find in (np.argmin, np.argmax)]
+        return read_axis(there[order]).span()
+    except (LabelError, TypeError):
+        return None
+
+
+def sample_coordinate(cube: xr.DataArray, dim: Hashable) -> xr.DataArray:
+    """Return the sample coordinate with all others along its dim, for the terms to read.
+
+    Where the dim has none of its own the positions stand in, without a coordinate, so that terms
+    which need labels refuse them.
+    """
+    coordinate: xr.DataArray = cube.coords[dim] if dim in cube.coords else cube[dim]
+    along = {name: coord for name, coord in cube.coords.items() if coord.dims == (dim,)}
+    return coordinate.assign_coords(along)
 
 
 def from_array(values: Any, n: int, dim: Hashable, param_dim: str) -> Design:
@@ -171,13 +213,16 @@ def _stored(array: xr.DataArray, param_dim: str, labels: Any) -> Design:
     return Design(
         array=array,
         param=xr.Coordinates({param_dim: labels}),
-        units=None,
-        long_names=None,
-        levels=None,
         specification=specification,
-        origins=None,
-        span=None,
-        stored=not pixel_dims,
+        # Without coordinates along the samples, which only residuals and fitted values carry
+        variables={} if pixel_dims else {VARIABLE: _bare(array, param_dim, labels)},
+    )
+
+
+def _bare(array: xr.DataArray, param_dim: str, labels: Any) -> xr.DataArray:
+    """Return a matrix with the names of its params alone."""
+    return xr.DataArray(
+        array.data, {param_dim: labels}, array.dims, attrs={"long_name": "design matrix"}
     )
 
 

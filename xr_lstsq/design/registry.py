@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
 from typing import Any, TypeVar
+
+import xarray as xr
 
 from xr_lstsq.design import grammar
 from xr_lstsq.design.terms import Sum, Term
@@ -71,6 +72,9 @@ def parse(text: str) -> Term:
 def _term(text: str, call: grammar.Call) -> Term:
     if call.word not in TERMS:
         raise grammar.problem(text, call.at, f"unknown term {call.word!r}; {_known_terms()}")
+    if not TERMS[call.word].in_text:
+        message = f"{call.word!r} holds what a text cannot; make it with xr_lstsq.design in Python"
+        raise grammar.problem(text, call.at, message)
     known = TERMS[call.word].arguments
     values: dict[str, grammar.Value] = {}
     named = False
@@ -92,18 +96,20 @@ def _term(text: str, call: grammar.Call) -> Term:
             raise grammar.problem(text, argument.at, message)
         values[name] = argument.value
     try:
-        return _make(call.word, values)
+        return TERMS[call.word].from_object(values, {})
     except ValueError as error:
         raise grammar.problem(text, call.at, str(error)) from error
 
 
-def from_json(data: Mapping[str, Any]) -> Term:
+def from_json(data: Mapping[str, Any], variables: Mapping[str, xr.DataArray] | None = None) -> Term:
     """Read a design from JSON data, as `Term.to_json` gives them.
 
     Parameters
     ----------
     data : mapping
         Key ``"term"`` and one key an argument; a sum has its parts in the list ``"terms"``.
+    variables : mapping of str to DataArray, optional
+        What keeps the data of its terms, as `Term.variables` gives them.
 
     Returns
     -------
@@ -116,15 +122,16 @@ def from_json(data: Mapping[str, Any]) -> Term:
         The data are not those of a term: no object, an unknown term or argument, or a value
         that the term refuses.
     """
+    kept = {} if variables is None else variables
     _check_object(data)
     if data["term"] != "sum":
-        return _from_object(data)
+        return _from_object(data, kept)
     parts = data.get("terms")
     if not isinstance(parts, list) or set(data) != {"term", "terms"}:
         raise ValueError(f"a sum is written {{'term': 'sum', 'terms': [...]}}, not {data!r}.")
     for part in parts:
         _check_object(part)
-    return Sum(tuple(_from_object(part) for part in parts))
+    return Sum(tuple(_from_object(part, kept) for part in parts))
 
 
 def _check_object(data: object) -> None:
@@ -134,23 +141,12 @@ def _check_object(data: object) -> None:
         )
 
 
-def _from_object(data: Mapping[str, Any]) -> Term:
+def _from_object(data: Mapping[str, Any], variables: Mapping[str, xr.DataArray]) -> Term:
     word = data["term"]
     if word not in TERMS:
         raise ValueError(f"unknown term {word!r}; {_known_terms()}.")
-    known = TERMS[word].arguments
-    unknown = [key for key in data if key != "term" and key not in known]
-    if unknown:
-        raise ValueError(f"unknown argument {unknown[0]!r}; {word!r} takes {', '.join(known)}.")
-    return _make(word, {key: value for key, value in data.items() if key != "term"})
-
-
-def _make(word: str, values: Mapping[str, Any]) -> Term:
-    needed = [field.name for field in fields(TERMS[word]) if field.default is MISSING]
-    absent = [name for name in needed if name not in values]
-    if absent:
-        raise ValueError(f"{word!r} needs its argument {absent[0]!r}.")
-    return TERMS[word](**values)
+    values = {key: value for key, value in data.items() if key != "term"}
+    return TERMS[word].from_object(values, variables)
 
 
 def _known_terms() -> str:

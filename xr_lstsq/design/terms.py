@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import xarray as xr
 
 from xr_lstsq.design import grammar
 from xr_lstsq.design.columns import Columns
+from xr_lstsq.errors import LabelError
 
 __all__ = ["Sum", "Term"]
 
@@ -27,10 +29,13 @@ class Term(ABC):
         Name of the term in the grammar and in JSON, set by `register`.
     arguments : tuple of str
         Names of its arguments in positional order; each is an attribute of the term.
+    in_text : bool
+        Whether the grammar can say it, as it cannot what holds data or other terms.
     """
 
     word: ClassVar[str]
     arguments: ClassVar[tuple[str, ...]]
+    in_text: ClassVar[bool] = True
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -70,6 +75,42 @@ class Term(ABC):
         values = {name: getattr(self, name) for name in self.arguments}
         return {"term": self.word} | {k: v for k, v in values.items() if v is not None}
 
+    @property
+    def variables(self) -> dict[str, xr.DataArray]:
+        """Data that the JSON form does not hold, by the names of the variables that keep them."""
+        return {}
+
+    def map_data(self, function: Callable[[xr.DataArray, str], xr.DataArray]) -> Term:
+        """Return the term with its data changed by a function.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a DataArray and what to call it in an error, and returns a DataArray.
+        """
+        del function
+        return self
+
+    @classmethod
+    def from_object(cls, values: Mapping[str, Any], variables: Mapping[str, xr.DataArray]) -> Self:
+        """Make the term from the keys of its JSON form and the variables that keep its data.
+
+        Raises
+        ------
+        ValueError
+            An unknown or absent key, or a value that the term refuses.
+        """
+        del variables
+        unknown = [key for key in values if key not in cls.arguments]
+        if unknown:
+            known = ", ".join(cls.arguments)
+            raise ValueError(f"unknown argument {unknown[0]!r}; {cls.word!r} takes {known}.")
+        needed = [field.name for field in fields(cls) if field.default is MISSING]
+        absent = [name for name in needed if name not in values]
+        if absent:
+            raise ValueError(f"{cls.word!r} needs its argument {absent[0]!r}.")
+        return cls(**values)
+
     @abstractmethod
     def bind(self, coord: xr.DataArray) -> Term:
         """Resolve everything that depends on the sample coordinate.
@@ -77,7 +118,7 @@ class Term(ABC):
         Parameters
         ----------
         coord : DataArray, shape (n,)
-            The sample coordinate.
+            The sample coordinate, with all others that lie along its dim attached.
 
         Returns
         -------
@@ -143,6 +184,29 @@ class Sum(Term):
     def to_json(self) -> dict[str, Any]:
         """Return ``{"term": "sum", "terms": [...]}``."""
         return {"term": "sum", "terms": [term.to_json() for term in self.parts]}
+
+    @property
+    def variables(self) -> dict[str, xr.DataArray]:
+        """Data of all parts.
+
+        Raises
+        ------
+        LabelError
+            When two parts keep theirs under one name.
+        """
+        found: dict[str, xr.DataArray] = {}
+        for part in self.parts:
+            for name, data in part.variables.items():
+                if name in found:
+                    raise LabelError(
+                        f"two terms keep their data as {name!r}. Pass name= to one of them."
+                    )
+                found[name] = data
+        return found
+
+    def map_data(self, function: Callable[[xr.DataArray, str], xr.DataArray]) -> Sum:
+        """Change the data of every part; see `Term.map_data`."""
+        return Sum(tuple(part.map_data(function) for part in self.parts))
 
     def bind(self, coord: xr.DataArray) -> Sum:
         """Bind every part; see `Term.bind`."""

@@ -16,6 +16,7 @@ from xr_lstsq.design.binding import LabelTerm, as_origin
 from xr_lstsq.design.calendars import DAY, NS, UNITS
 from xr_lstsq.design.columns import Columns
 from xr_lstsq.design.coordinate import Number, SampleAxis, as_number, is_finite
+from xr_lstsq.design.powers import stable_powers
 from xr_lstsq.design.registry import register
 
 __all__ = ["Harmonics", "Polynomial", "harmonics", "polynomial"]
@@ -51,13 +52,16 @@ class Polynomial(LabelTerm):
             f"rate of change at {origin}" if self.degree > 1 else "rate of change",
             *(f"coefficient of degree {power} about {origin}" for power in powers[2:]),
         ]
+        matrix = np.array(rows, dtype=np.float64).reshape(len(ticks), len(powers))
+        times = [None if tick is None else Fraction(tick, unit) for tick in ticks]
         return Columns(
-            matrix=np.array(rows, dtype=np.float64).reshape(len(ticks), len(powers)),
+            matrix=matrix,
             names=tuple(map(self.param_name, names[: len(powers)])),
             units=tuple(_per(self.unit, power) for power in powers),
             long_names=tuple(long_names[: len(powers)]),
             levels=tuple(power == 0 for power in powers),
             origins=(str(self.origin),) * len(powers),
+            stable=stable_powers(matrix, times),
         )
 
 
@@ -141,7 +145,9 @@ def polynomial(
     -----
     Columns :math:`t^k`, k = 0 ... degree, of the time t from the origin to each label. The
     coefficients are plain: degree_2 is half the acceleration, and slope the rate at the origin.
-    Every entry is the float64 next to the exact value.
+    Every entry is the float64 next to the exact value. Where the origin lies so far from the
+    samples that these columns would lose digits, the fit is made with Legendre polynomials over the
+    span of the samples, in which its rank is judged, and the coefficients are made of theirs.
 
     Examples
     --------

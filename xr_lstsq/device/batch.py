@@ -16,6 +16,7 @@ from xr_lstsq.solvers.factor import Factor
 from xr_lstsq.solvers.precision import DOUBLE, Precision
 from xr_lstsq.solvers.problem import Problem, Weighed, weigh
 from xr_lstsq.solvers.shared import Shared, share
+from xr_lstsq.solvers.tied import tie
 from xr_lstsq.solvers.wanted import Wanted
 from xr_lstsq.solvers.workspace import Workspace
 from xr_lstsq.statistics import STATISTICS, Solved, solve_with_noise, wanted
@@ -52,12 +53,11 @@ class BatchSolver:
     @classmethod
     def of(cls, plan: Plan, design: Factor | Array, device: torch.device) -> BatchSolver:
         """Put the design of a block on a device, unless each pixel has its own."""
-        names = [row.name for row in plan.outputs]
         if not isinstance(design, Factor):
-            needs = wanted(names, plan.method, device)
+            needs = _needs(plan, device, has_constant=False)
             return cls(plan, None, False, needs, stages(plan, None, needs, device))
         shared = share(design, device)
-        needs = wanted(names, plan.method, device, has_constant=shared.has_constant)
+        needs = _needs(plan, device, has_constant=shared.has_constant)
         solver = cls(plan, shared, design.negative, needs, stages(plan, shared, needs, device))
         for precision in solver.stages:
             if precision is not None:
@@ -105,11 +105,16 @@ class BatchSolver:
         samples, problem, finite = self.read(batch, precision or DOUBLE, workspace)
         solve = least_squares.solve if precision else least_squares.solve_carefully
         solved = solve_with_noise(problem, self.wanted, self.plan.method, solve, max_bytes)
+        if self.plan.constraint is not None:
+            rows = torch.as_tensor(self.plan.constraint, device=problem.y.device)
+            tie(problem, solved.solution, rows, self.wanted, max_bytes)
+        if self.plan.to_coef is not None:
+            solved = replace(solved, to_coef=torch.as_tensor(self.plan.to_coef).to(problem.y))
         solution = solved.solution
         status, rank = self._judge(samples, solved, problem.p)
         solved = replace(solved, solution=replace(solution, rank=rank))
         results = {
-            "coef": solution.coef,
+            "coef": solved.coef,
             "nobs": problem.nobs,
             "rank": rank,
             "status": status,
@@ -175,6 +180,10 @@ class BatchSolver:
         if solved.whitened is not None:
             few |= torch.isnan(solved.whitened.rho)
             failed |= solved.whitened.rho >= 1
+        if self.plan.required is not None:
+            groups, least = self.plan.required
+            counts = torch.as_tensor(groups).to(solved.problem.y) @ solved.counts
+            few |= (counts < least).any(0)
         if self.broken:
             failed = torch.ones_like(failed)
         # From the weakest fact to the strongest
@@ -188,3 +197,13 @@ class BatchSolver:
         if blank.any():
             coef.masked_fill_(blank, torch.nan)
         return status, rank.masked_fill(failed, 0)
+
+
+def _needs(plan: Plan, device: torch.device, *, has_constant: bool) -> Wanted:
+    """Return what the statistics of a plan need of the solver."""
+    names = [row.name for row in plan.outputs]
+    needs = wanted(names, plan.method, device, has_constant=has_constant)
+    if plan.to_coef is not None and "variance" in needs.facts:
+        # Of another basis the whole covariance makes each variance
+        needs = replace(needs, facts=needs.facts - {"variance"} | {"covariance"})
+    return needs

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from xr_lstsq.device.lease import slow_in_float64
 from xr_lstsq.method import Method
@@ -46,6 +48,13 @@ class Plan:
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"cuda:N"``.
     max_bytes : int, optional
         Working memory of all blocks in flight on the device.
+    to_coef : ndarray, shape (p, p), optional
+        What turns the solver's coefficients into those of the params, where the design is given in
+        a basis of its own.
+    required : (ndarray of bool, shape (k, n), int), optional
+        Groups of samples, and how many of each group a pixel needs.
+    constraint : ndarray, shape (k, p), optional
+        Weak rows for pixels of short rank (see `solvers.tied`).
     """
 
     axis: int
@@ -59,6 +68,9 @@ class Plan:
     dtype: str = "float64"
     device: str = "auto"
     max_bytes: int | None = None
+    to_coef: NDArray[np.float64] | None = None
+    required: tuple[NDArray[np.bool_], int] | None = None
+    constraint: NDArray[np.float64] | None = None
 
 
 def stages(
@@ -86,7 +98,7 @@ def stages(
     first: tuple[Precision, ...] = ()
     # Whitened rows have a condition of their own, and whether a constant lies in a span is a matter
     # of float64's digits
-    exact = plan.method.noise is not None or "constant" in wanted.facts
+    exact = plan.method.noise is not None or plan.to_coef is not None or "constant" in wanted.facts
     if not exact and (shared is None or (shared.single and shared.tau < 1)):
         if plan.dtype == "float32":
             first = (SINGLE,)

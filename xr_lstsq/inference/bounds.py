@@ -97,9 +97,9 @@ class Moves:
     @classmethod
     def of(cls, drawn: Drawn, rules: Rules, dtype: str, rng: np.random.Generator) -> Moves:
         """Draw the shares for pixels that were fitted with this `dtype`."""
-        n, p = drawn.design.shape
-        finite = np.asarray(np.isfinite(drawn.design).all(axis=1))
-        rows = np.where(finite[:, None], drawn.design, 0.0)
+        n, p = drawn.rows.shape
+        finite = np.asarray(np.isfinite(drawn.rows).all(axis=1))
+        rows = np.where(finite[:, None], drawn.rows, 0.0)
         left, kept = _singular(rows)
         single = dtype == "float32" and (rules.noise is not None or _ratio(kept) <= MOST_SINGLE)
         r = kept.size
@@ -158,7 +158,7 @@ class Moves:
         drawn = self.drawn
         return {
             "y": drawn.y[:, k],
-            "design": drawn.design,
+            "design": drawn.rows,
             "weights": None if drawn.weights is None else drawn.weights[:, k],
             "valid": None if drawn.valid is None else drawn.valid[:, k],
             "rules": self.rules,
@@ -194,7 +194,7 @@ class Moves:
         kind = np.float32 if self.single and fit.kept <= most else np.float64
         eps, squared = float(np.finfo(kind).eps), min(kept**2, MOST_SQUARED[kind])
         growth = np.sqrt(squared) if kind is np.float32 else 1.0
-        growth *= SHORT if fit.values["rank"] < self.drawn.design.shape[1] else 1
+        growth *= SHORT if fit.values["rank"] < self.drawn.rows.shape[1] else 1
         return _Sizes(
             number=eps * NUMBER[kind],
             sum=eps * SUM[kind] * growth,
@@ -220,7 +220,7 @@ class Moves:
         if plain["weights"] is not None:
             root = np.sqrt(np.where(plain["weights"] > 0, plain["weights"], 0.0))
         kind = np.float32 if self.single else np.float64
-        cancels = np.abs(y) + np.abs(self.drawn.design) @ np.abs(fit.values["coef"])
+        cancels = np.abs(y) + np.abs(self.drawn.rows) @ np.abs(fit.solved)
         size, left = (np.nansum((root * part) ** 2) for part in (cancels, fit.values["residual"]))
         small = left <= (NUMBER[kind] * np.finfo(kind).eps) ** 2 * size
         return bool(small) and fit.values["nobs"] > FEWEST_PAIRS

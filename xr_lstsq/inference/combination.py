@@ -153,7 +153,7 @@ def _ready(model: Model, name: str) -> Combination:
         f"{word} from {model.spec['span'][0]} to {model.spec['span'][1]}",
         None
         if units is None
-        else multiply_units(str(units), columns.units[least], difference=True),
+        else multiply_units(str(units), columns.units[least] or "", difference=True),
     )
 
 

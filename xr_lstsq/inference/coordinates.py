@@ -16,7 +16,7 @@ from xr_lstsq.design.calendars import date_text, date_ticks, tick_text
 from xr_lstsq.design.coordinate import read_axis
 from xr_lstsq.errors import LabelError
 
-__all__ = ["as_coordinate", "origin_of", "spread"]
+__all__ = ["as_coordinate", "spread"]
 
 NS_YEARS = (1678, 2261)
 """Whole years that datetime64[ns] can hold."""
@@ -64,11 +64,6 @@ def as_coordinate(at: Any, terms: Term, dim: str) -> xr.DataArray:
     values = _dates(np.atleast_1d(values), terms)
     variable = xr.Variable((dim,), values, attrs, encoding)
     return xr.DataArray(variable, coords={dim: variable})[dim]
-
-
-def origin_of(terms: Term, dim: str) -> xr.DataArray:
-    """Return a coordinate of one label that bound terms can read: the origin of the first."""
-    return as_coordinate([getattr(terms.terms[0], "origin", 0)], terms, dim)
 
 
 def spread(span: Sequence[Any], terms: Term, dim: str, count: int) -> xr.DataArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from xr_lstsq import labels
 from xr_lstsq.arguments import nodata_values
 from xr_lstsq.arguments.inputs import names_used, read_samples
-from xr_lstsq.design.matrix import VARIABLE
+from xr_lstsq.design import Columns
+from xr_lstsq.design.matrix import VARIABLE, sample_coordinate
 from xr_lstsq.design.steps import read_steps
 from xr_lstsq.errors import LabelError
 from xr_lstsq.inference.reading import Model
@@ -39,7 +40,8 @@ class Drawn:
     y : ndarray, (n, k)
         Their samples, NaN where one is missing.
     weights, valid : ndarray, (n, k), or None
-    design : ndarray, (n, p)
+    design : Columns
+        What the terms or the matrix gave.
     steps : ndarray, (n,), or None
         Where the samples lie in time, where the method of the fit asks for it.
     regular : bool
@@ -52,10 +54,16 @@ class Drawn:
     y: Floats
     weights: Floats | None
     valid: NDArray[Any] | None
-    design: Floats
+    design: Columns
     steps: Floats | None
     regular: bool
     total: int
+
+    @property
+    def rows(self) -> Floats:
+        """(n, p) rows that are solved with."""
+        stable = self.design.stable
+        return np.asarray(self.design.matrix if stable is None else stable.matrix)
 
 
 def cube_of(model: Model, cube: xr.DataArray | xr.Dataset) -> xr.DataArray:
@@ -223,11 +231,11 @@ def _positions(coef: xr.DataArray, array: xr.DataArray, dim: Hashable) -> NDArra
     return np.arange(coef.sizes[dim])
 
 
-def _design(model: Model, array: xr.DataArray, dim: Hashable) -> Floats:
-    """Return the design of a fit on the samples of its cube, (n, p)."""
+def _design(model: Model, array: xr.DataArray, dim: Hashable) -> Columns:
+    """Return the design of a fit on the samples of its cube."""
     terms = model.terms
     if terms is not None:
-        columns = terms.evaluate(array[dim])
+        columns = terms.evaluate(sample_coordinate(array, dim))
         if list(columns.names) != model.names:
             msg = (
                 f"the fit of {model.title} holds the params {model.names} of a design with "
@@ -235,14 +243,12 @@ def _design(model: Model, array: xr.DataArray, dim: Hashable) -> Floats:
             )
             raise ValueError(msg)
         model.refuse_joined()
-        return columns.matrix
+        if isinstance(columns.matrix, xr.DataArray):
+            raise ValueError(_not_kept(model, columns.matrix.dims[2:]))
+        return columns
     own = model.spec["terms"].get("pixel_dims")
     if own:
-        msg = (
-            f"{model.title} was fitted with a design that differs along {own}, which a fit does "
-            "not keep. Solve a few pixels again with stats='residual' and compare."
-        )
-        raise ValueError(msg)
+        raise ValueError(_not_kept(model, own))
     if VARIABLE not in model.fit:
         msg = f"the fit has lost {VARIABLE!r}, the design of {model.title}. Keep it with the fit."
         raise ValueError(msg)
@@ -254,7 +260,17 @@ def _design(model: Model, array: xr.DataArray, dim: Hashable) -> Floats:
             "that was solved."
         )
         raise LabelError(msg)
-    return np.asarray(np.ma.filled(matrix.compute().data.astype(np.float64), np.nan))
+    rows = np.asarray(np.ma.filled(matrix.compute().data.astype(np.float64), np.nan))
+    blank = ("",) * rows.shape[1]
+    return Columns(rows, blank, blank, blank, (False,) * rows.shape[1], blank)
+
+
+def _not_kept(model: Model, dims: Sequence[Hashable]) -> str:
+    """Say that a design is not there to be fitted again."""
+    return (
+        f"{model.title} was fitted with a design that differs along {list(dims)}, which a fit does "
+        "not keep. Solve a few pixels again with stats='residual' and compare."
+    )
 
 
 def _variable(model: Model, name: str) -> xr.DataArray | None:

@@ -123,7 +123,7 @@ def _rows(model: Model, at: Any) -> xr.DataArray:
 
 def _refuse_part(model: Model) -> None:
     """Refuse a fit that holds only some of the params of its design."""
-    every = model.names if model.columns is None else list(model.columns.names)
+    every = model.names if model.spec["names"] is None else list(model.spec["names"])
     absent = [name for name in every if name not in model.names]
     if absent or len(set(model.names)) < len(model.names):
         missing = f"without {absent}" if absent else "with some more than once"

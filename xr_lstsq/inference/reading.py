@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +10,8 @@ import numpy as np
 import xarray as xr
 
 from xr_lstsq import design, fits, labels
-from xr_lstsq.design import Columns, Term
+from xr_lstsq.design import Term
 from xr_lstsq.errors import LabelError
-from xr_lstsq.inference.coordinates import origin_of
 from xr_lstsq.outputs import ALWAYS
 
 __all__ = ["Model", "ask_for", "names_along", "read"]
@@ -67,22 +65,19 @@ class Model:
     def terms(self) -> Term | None:
         """The terms of the design, bound; None for a design given as a matrix."""
         data = self.spec["terms"]
-        return None if data["term"] == "matrix" else design.from_json(data)
-
-    @functools.cached_property
-    def columns(self) -> Columns | None:
-        """What the terms give, at one label; None for a design given as a matrix."""
-        terms = self.terms
-        return None if terms is None else terms.evaluate(origin_of(terms, str(self.spec["dim"])))
+        if data["term"] == "matrix":
+            return None
+        kept = {str(name): variable for name, variable in self.fit.data_vars.items()}
+        return design.from_json(data, kept)
 
     @property
     def units(self) -> dict[Any, str]:
         """Units of each param that the design has; empty where they are not known."""
         found = self._told(labels.PARAM_UNITS)
         joined = found is not None and set(found.dims) - {self.param_dim}
-        if self.columns is None or self.spec["units"] is None or joined:
+        if self.spec["names"] is None or self.spec["units"] is None or joined:
             return {}
-        return dict(zip(self.columns.names, self.spec["units"], strict=True))
+        return dict(zip(self.spec["names"], self.spec["units"], strict=True))
 
     @property
     def absolute_sigma(self) -> bool:
@@ -144,9 +139,9 @@ class Model:
             if coord is not None and set(coord.dims) - {self.param_dim}:
                 msg = f"{name!r} of the fit has the dims {coord.dims}: {joined} and origin."
                 raise ValueError(msg)
-        if self.columns is None:
+        if self.spec["names"] is None:
             return
-        own = dict(zip(self.columns.names, self.columns.origins, strict=True))
+        own = dict(zip(self.spec["names"], self.spec["origins"], strict=True))
         coord = found[labels.PARAM_ORIGIN]
         if coord is None:
             # Arithmetic drops it where that of the two fits differs

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from xr_lstsq.inference.systems import EPS, Rounding, System, correlation, solve, whiten
+from xr_lstsq.inference.systems import EPS, Rounding, System, correlation, solve, tied, whiten
 from xr_lstsq.outputs import STATUS
 
 __all__ = ["Refit", "Rules", "refit"]
@@ -31,7 +31,17 @@ FULL_LEVERAGE = 1e-10
 
 @dataclass(frozen=True)
 class Rules:
-    """The arguments of a fit that decide on the numbers of a pixel; see `xr_lstsq.solve`."""
+    """What decides on the numbers of a pixel: the arguments of `xr_lstsq.solve`, and its terms.
+
+    Attributes
+    ----------
+    to_coef : ndarray, shape (p, p), optional
+        Turns coefficients of the rows into those of the params.
+    required : (ndarray of bool, shape (k, n), int), optional
+        Groups of samples, and how many of each group a pixel needs.
+    constraint : ndarray, shape (k, p), optional
+        Rows towards 0 that a pixel of short rank is solved with beside its own.
+    """
 
     min_obs: int = 1
     deficient: str = "min_norm"
@@ -41,6 +51,9 @@ class Rules:
     absolute_sigma: bool = False
     noise: str | None = None
     level: float = 0.95
+    to_coef: Floats | None = None
+    required: tuple[NDArray[np.bool_], int] | None = None
+    constraint: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +74,8 @@ class Refit:
     margin : float
         Factor between the cut-off of the rank and the nearest singular value. Below 10 the rank is
         a matter of rounding.
+    solved : ndarray, shape (p,)
+        Coefficients of the rows.
     """
 
     values: Mapping[str, Any]
@@ -68,6 +83,7 @@ class Refit:
     centred: bool
     kept: float
     margin: float
+    solved: Floats
 
 
 def refit(
@@ -138,10 +154,17 @@ def refit(
         log_factors += factors
         system = solve(rows, target, constant, **decided)
 
+    if rules.constraint is not None and 0 < nobs and system.rank < p:
+        system = tied(system, rules.constraint * root.max())
+
     failed |= nobs > 0 and not np.isfinite(system.coef).all()
     rank = 0 if failed else system.rank
     status = "solved" if rank == p else "rank_deficient"
-    status = "too_few_obs" if nobs < rules.min_obs or unknown else status
+    few = nobs < rules.min_obs or unknown
+    if rules.required is not None:
+        groups, least = rules.required
+        few |= bool((groups[:, keep].sum(axis=1) < least).any())
+    status = "too_few_obs" if few else status
     status = "no_data" if nobs == 0 else status
     status = "failed" if failed else status
     n_eff = nobs * (1 - rho) / (1 + rho)
@@ -157,7 +180,6 @@ def refit(
             y = y * (1 + rounding.residual)
         left[keep], leverage[keep] = (y - fitted)[keep], system.leverage
         facts = {
-            "coef": system.coef,
             "cond": system.cond,
             "fitted": fitted,
             "residual": left,
@@ -170,7 +192,8 @@ def refit(
         facts |= _of_params(system, nobs, dof, _kernel(at, n, rules), rules, rounding)
     if not answer:
         facts = {name: np.full_like(value, np.nan, float) for name, value in facts.items()}
-    return Refit(facts | counts, answer, system.centred, system.kept, system.margin)
+    decisions = answer, system.centred, system.kept, system.margin
+    return Refit(facts | counts, *decisions, solved=system.coef)
 
 
 def _of_samples(
@@ -218,22 +241,27 @@ def _of_params(
         factors = {"HC1": np.sqrt(nobs / spare), "HC2": 1 / np.sqrt(left), "HC3": 1 / left}
         scores = system.residual * factors.get(rules.cov_type, 1.0)
         cov = _sandwich(system, scores[:, None] * kernel * scores, rounding) * (spare / spare)
+    coef = system.coef
+    if rules.to_coef is not None:
+        turn = rules.to_coef
+        coef, cov, unscaled = turn @ coef, turn @ cov @ turn.T, turn @ unscaled @ turn.T
     stderr = np.sqrt(np.diag(cov))
-    tvalue, tail = system.coef / stderr, (1 - rules.level) / 2
+    tvalue, tail = coef / stderr, (1 - rules.level) / 2
     if rules.absolute_sigma:
         pvalue, reach = 2 * special.ndtr(-np.abs(tvalue)), -special.ndtri(tail)
     else:
         least = ROUNDING**2 * float(system.target @ system.target)
-        nothing = (rss <= least) & (system.coef**2 <= np.diag(unscaled) * least)
+        nothing = (rss <= least) & (coef**2 <= np.diag(unscaled) * least)
         tvalue = np.where(nothing, np.nan, tvalue)
         pvalue, reach = 2 * special.stdtr(spare, -np.abs(tvalue)), -special.stdtrit(spare, tail)
     half = reach * stderr
     return {
+        "coef": coef,
         "cov": cov,
         "stderr": stderr,
         "tvalue": tvalue,
         "pvalue": pvalue,
-        "conf_int": np.stack([system.coef - half, system.coef + half], axis=1),
+        "conf_int": np.stack([coef - half, coef + half], axis=1),
     }
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["EPS", "FEWEST_PAIRS", "Rounding", "System", "correlation", "solve", "whiten"]
+__all__ = ["EPS", "FEWEST_PAIRS", "Rounding", "System", "correlation", "solve", "tied", "whiten"]
 
 Floats = NDArray[np.float64]
 
@@ -174,6 +174,32 @@ def solve(
         centred=centred,
         kept=float(sizes[0] / sizes[rank - 1]) if rank else 1.0,
         margin=_margin(sizes, cut),
+    )
+
+
+def tied(system: System, constraint: Floats) -> System:
+    """Return a system solved with rows towards 0 beside its own, which count in nothing else.
+
+    Parameters
+    ----------
+    system : System
+        As solved.
+    constraint : ndarray, shape (k, p)
+        Times the roots of their weights.
+    """
+    v, k = system.rows.shape[0], constraint.shape[0]
+    whole = solve(
+        np.concatenate([system.rows, constraint]),
+        np.concatenate([system.target, np.zeros(k)]),
+        np.concatenate([system.constant, np.zeros(k)]),
+    )
+    return replace(
+        system,
+        coef=whole.coef,
+        inverse=whole.inverse,
+        residual=whole.residual[:v],
+        leverage=whole.leverage[:v],
+        free=whole.free[:v],
     )
 
 

@@ -143,7 +143,13 @@ def _compare(
     """Fit drawn pixels again; return the difference of each variable, and unsettled pixels."""
     arguments = model.spec["arguments"]
     known = [field.name for field in fields(Rules) if field.name in arguments]
-    rules = Rules(**{name: arguments[name] for name in known})
+    columns = drawn.design
+    rules = Rules(
+        **{name: arguments[name] for name in known},
+        to_coef=None if columns.stable is None else columns.stable.to_coef,
+        required=columns.required,
+        constraint=columns.constraint,
+    )
     moves = Moves.of(drawn, rules, arguments["dtype"], rng)
     dtypes = [(name, values.dtype) for name, values in drawn.fit.items()]
     want: dict[str, list[Any]] = {name: [] for name in drawn.fit}

@@ -37,7 +37,7 @@ def conf_int(solved: Solved) -> Tensor:
     """Return the lower and upper bound of each param, (p, 2, b)."""
     dof = None if solved.method.absolute_sigma else solved.dof
     half = solved.stderr * student.quantile(solved.method.level, dof, like=solved.stderr)
-    coef = solved.solution.coef
+    coef = solved.coef
     return torch.stack([coef - half, coef + half], dim=1)
 
 
@@ -50,9 +50,8 @@ def cov(solved: Solved) -> Tensor:
     ``HAC``: that of Newey and West (1987, doi:10.2307/1913610), with lags counted in time.
     ``ar1``: rss / (n_eff - rank) (A'WA)+ (Santer et al. 2008, doi:10.1002/joc.1756).
     """
-    facts = solved.solution.facts
     if solved.method.absolute_sigma:
-        return facts["covariance"]
+        return solved.covariance
     if solved.method.robust:
-        return torch.where(solved.dof > 0, facts["sandwich"], torch.nan)
-    return facts["covariance"] * solved.scale
+        return torch.where(solved.dof > 0, solved.sandwich, torch.nan)
+    return solved.covariance * solved.scale

@@ -37,12 +37,52 @@ class Solved:
         How statistics are made.
     whitened : Whitened, optional
         Where the noise was modelled: what it was made of.
+    to_coef : Tensor, optional
+        (p, p) what turns the coefficients of the solution into those of the params.
     """
 
     problem: Problem
     solution: Solution
     method: Method
     whitened: Whitened | None = None
+    to_coef: Tensor | None = None
+
+    @cached_property
+    def coef(self) -> Tensor:
+        """(p, b) coefficients of the params."""
+        coef = self.solution.coef
+        return coef if self.to_coef is None else self.to_coef @ coef
+
+    @cached_property
+    def variance(self) -> Tensor:
+        """(p, b) diagonal of `covariance`."""
+        if self.to_coef is None:
+            return self.solution.facts["variance"]
+        return torch.diagonal(self.covariance, dim1=0, dim2=1).T.clamp(min=0.0)
+
+    @cached_property
+    def covariance(self) -> Tensor:
+        """(p, p, b) covariance of the params for samples of variance 1 over weight."""
+        return self._of_params("covariance")
+
+    @cached_property
+    def sandwich(self) -> Tensor:
+        """(p, p, b) robust covariance of the params."""
+        return self._of_params("sandwich")
+
+    def _of_params(self, fact: str) -> Tensor:
+        """Return a covariance (p, p, b) of the params."""
+        inner = self.solution.facts[fact]
+        if self.to_coef is None:
+            return inner
+        half = torch.einsum("ij,jkb->ikb", self.to_coef, inner)
+        return torch.einsum("ikb,lk->ilb", half, self.to_coef)
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """(n, b) 1 for samples that count, else 0."""
+        problem = self.problem if self.whitened is None else self.whitened.problem
+        return (problem.full_weights > 0).to(problem.y.dtype)
 
     @cached_property
     def weights(self) -> Tensor:
@@ -154,23 +194,22 @@ class Solved:
     @cached_property
     def stderr(self) -> Tensor:
         """(p, b) standard errors; NaN without degrees of freedom."""
-        facts = self.solution.facts
         if self.method.absolute_sigma:
-            return facts["variance"].sqrt()
+            return self.variance.sqrt()
         if self.method.robust:
-            diagonal = torch.diagonal(facts["sandwich"], dim1=0, dim2=1).T
+            diagonal = torch.diagonal(self.sandwich, dim1=0, dim2=1).T
             return torch.where(self.dof > 0, diagonal, torch.nan).clamp(min=0.0).sqrt()
-        return (facts["variance"] * self.scale).sqrt_()
+        return (self.variance * self.scale).sqrt_()
 
     @cached_property
     def tvalue(self) -> Tensor:
         """(p, b) coefficients over standard errors; NaN where both are rounding of the samples."""
-        ratio = self.solution.coef / self.stderr
+        ratio = self.coef / self.stderr
         if self.method.absolute_sigma:
             return ratio
         exact = self.rss <= self.rounding
         if exact.any():
-            noise = self.solution.coef.square() <= self.solution.facts["variance"] * self.rounding
+            noise = self.coef.square() <= self.variance * self.rounding
             ratio = ratio.masked_fill(exact & noise, torch.nan)
         return ratio
 
