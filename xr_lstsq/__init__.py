@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version as _version
 
-from xr_lstsq import design
+from xr_lstsq import design, recipes, weights
 from xr_lstsq.accessor import LstsqAccessor as _LstsqAccessor  # noqa: F401 - registers .lstsq
 from xr_lstsq.errors import (
     ChunkError,
@@ -15,6 +15,7 @@ from xr_lstsq.errors import (
     WriteError,
 )
 from xr_lstsq.inference import Difference, Validation, fdr
+from xr_lstsq.networks import closure, connectivity
 from xr_lstsq.pipeline import solve
 from xr_lstsq.preview import Explanation, Explanations, explain
 
@@ -32,8 +33,12 @@ __all__ = [
     "ValidationError",
     "WriteError",
     "__version__",
+    "closure",
+    "connectivity",
     "design",
     "explain",
     "fdr",
+    "recipes",
     "solve",
+    "weights",
 ]

@@ -54,6 +54,7 @@ def label(
             row.power
             and own is not None
             and len(set(own)) == 1
+            and own[0]
             and "param" in outputs.AXES[row.shape]
         ):
             variable.attrs["units"] = outputs.multiply_units(own[0], "", difference=row.difference)
@@ -133,7 +134,7 @@ def params(fit: xr.Dataset) -> xr.Dataset:
             one.attrs = {"long_name": f"{label} of {spec['variable'] or 'the cube'}"}
             if spec["long_names"]:
                 one.attrs["long_name"] = spec["long_names"][index]
-            if spec["units"]:
+            if spec["units"] and spec["units"][index]:
                 one.attrs["units"] = spec["units"][index]
             found[key] = one
     return xr.Dataset(found, attrs=fit.attrs)
@@ -175,16 +176,13 @@ def _with_own_units(part: xr.Dataset) -> xr.Dataset:
 
 
 def _param_units(job: Job, units: str | None) -> list[str] | None:
-    """Return the units of each param; None where the cube or the design does not tell of all."""
+    """Return the units of each param, "" where not known; None where cube or design do not tell."""
     columns = job.design.columns
     if columns is None or units is None:
         return None
-    known = [factor for factor in columns.units if factor is not None]
-    if len(known) < len(columns.units):
-        return None
     return [
-        outputs.multiply_units(str(units), factor, difference=not level)
-        for factor, level in zip(known, columns.levels, strict=True)
+        "" if factor is None else outputs.multiply_units(str(units), factor, difference=not level)
+        for factor, level in zip(columns.units, columns.levels, strict=True)
     ]
 
 

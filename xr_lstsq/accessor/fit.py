@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import xarray as xr
 
 from xr_lstsq import fits, inference, runs
+from xr_lstsq.accessor.maps import MapMethods
 
 if TYPE_CHECKING:
     from xr_lstsq.inference import Validation
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["FitMethods"]
 
 
-class FitMethods:
+class FitMethods(MapMethods):
     """What can be made of a fit."""
-
-    _obj: xr.DataArray | xr.Dataset
 
     def params(self) -> xr.Dataset:
         """Return one variable per param of this fit, with its own units and long_name.
@@ -221,13 +220,3 @@ class FitMethods:
         fit = self._fit("to_netcdf")
         fits.coefficients(fit)
         runs.write_fit(fit, path, store=store)
-
-    def _fit(self, method: str) -> xr.Dataset:
-        """Return the Dataset of a fit."""
-        if isinstance(self._obj, xr.DataArray):
-            msg = (
-                f".lstsq.{method} is for a fit, which is a Dataset, and {self._obj.name!r} is a "
-                "DataArray. Call it on what .lstsq.solve returned."
-            )
-            raise ValueError(msg)  # noqa: TRY004 - the same error as for a Dataset that is no fit
-        return self._obj

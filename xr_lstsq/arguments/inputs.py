@@ -68,7 +68,7 @@ def read_design(design: Any, cube: xr.DataArray, dim: Hashable, param_dim: str) 
         For a design that does not fit the cube.
     """
     if isinstance(design, Term):
-        term = design.map_data(lambda data, what: labels.match(data, cube, what))
+        term = design.map_data(lambda data, what: _with_labels_of(cube, data, what))
         return _in_order(from_term(term, sample_coordinate(cube, dim), dim, param_dim), cube)
     if isinstance(design, xr.Dataset):
         msg = "design is a Dataset. Pass one DataArray with the dims (dim, param)."
@@ -83,6 +83,14 @@ def read_design(design: Any, cube: xr.DataArray, dim: Hashable, param_dim: str) 
         )
         raise LabelError(msg)
     return _in_order(from_labelled(labels.match(design, cube, "design"), dim, param_dim), cube)
+
+
+def _with_labels_of(cube: xr.DataArray, data: xr.DataArray, what: str) -> xr.DataArray:
+    """Return data of a term, matched with the cube and under its very labels."""
+    matched = labels.match(data, cube, what)
+    own = {name: cube[name] for name in matched.dims if name in cube.xindexes}
+    bare = matched.drop_vars([name for name, c in matched.coords.items() if {*c.dims} & {*own}])
+    return bare.assign_coords(own)
 
 
 def _in_order(design: Design, cube: xr.DataArray) -> Design:

@@ -133,7 +133,7 @@ def _beside(matrices: Sequence[Floats | xr.DataArray]) -> Floats | xr.DataArray:
         next(rest) if isinstance(one, xr.DataArray) else xr.DataArray(one, dims=(dim, COLUMN))
         for one in matrices
     ]
-    whole = list(xr.broadcast(*xr.align(*whole, join="exact"), exclude=[COLUMN]))
+    whole = list(xr.broadcast(*xr.align(*whole, join="exact", exclude=[COLUMN]), exclude=[COLUMN]))
     joined: xr.DataArray = xr.concat(whole, dim=COLUMN, coords="minimal", compat="override")
     return joined.transpose(dim, COLUMN, ...)
 

@@ -100,13 +100,8 @@ def read(text: str) -> tuple[Call, ...]:
     Raises
     ------
     ValueError
-        Text that is empty, is a formula (begins with ``~``) or does not follow the grammar.
+        Text that is empty or does not follow the grammar.
     """
-    if text.lstrip().startswith("~"):
-        raise ValueError(
-            f"{text!r} is a formula, and formulas are not supported. "
-            "Write terms, such as 'polynomial(1)+harmonics(1,2)', or pass a design matrix."
-        )
     if not text.strip():
         raise ValueError(
             "the design is an empty text. Write terms, such as 'polynomial(1)+harmonics(1,2)'."

@@ -11,6 +11,7 @@ import xarray as xr
 
 from xr_lstsq.design.columns import COLUMN, Columns
 from xr_lstsq.design.coordinate import Number, read_axis
+from xr_lstsq.design.kept import keep
 from xr_lstsq.design.separable import inseparable
 from xr_lstsq.design.terms import Term
 from xr_lstsq.errors import DtypeError, LabelError
@@ -27,8 +28,6 @@ __all__ = [
 
 VARIABLE = "design_matrix"
 """Variable of a fit that keeps a design given as a plain or labelled matrix."""
-KEPT = "design_"
-"""How the names of the dims and coordinates of a term's data begin in a fit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,20 +95,20 @@ def from_term(term: Term, coord: xr.DataArray, dim: Hashable, param_dim: str) ->
         array = matrix.drop_vars(along).rename({COLUMN: param_dim})
     else:
         array = xr.DataArray(matrix, dims=(dim, param_dim))
+    names = np.array(columns.names)
+    variables = {name: keep(data) for name, data in bound.variables.items()}
+    if not (array.ndim > 2 or all(part.remade for part in bound.terms)):
+        plain = xr.DataArray(columns.matrix, dims=(dim, param_dim))
+        variables[VARIABLE] = _bare(plain, param_dim, names)
     return Design(
         array=array,
-        param=xr.Coordinates({param_dim: np.array(columns.names)}),
+        param=xr.Coordinates({param_dim: names}),
         specification=bound.to_json(),
-        variables={name: _kept(data) for name, data in bound.variables.items()},
+        variables=variables,
         columns=columns,
         span=_span(coord),
         inseparable=() if isinstance(matrix, xr.DataArray) else inseparable(matrix, columns.names),
     )
-
-
-def _kept(data: xr.DataArray) -> xr.DataArray:
-    """Return data of a term as a fit keeps them: along dims of their own, with their labels."""
-    return data.rename({name: f"{KEPT}{name}" for name in (*data.dims, *data.coords)})
 
 
 def _span(coord: xr.DataArray) -> tuple[str | Number, str | Number] | None:

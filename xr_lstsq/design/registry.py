@@ -47,7 +47,7 @@ def parse(text: str) -> Term:
     ----------
     text : str
         Terms joined by ``+``. Arguments stand in order or by name. A value is a number, a word or
-        a quoted string; dates need no quotes.
+        a quoted string; dates need no quotes. A text that begins with ``~`` is a formula.
 
     Returns
     -------
@@ -57,14 +57,18 @@ def parse(text: str) -> Term:
     Raises
     ------
     ValueError
-        A formula, a text that does not follow the grammar, an unknown term or argument, or a
-        value that the term refuses; the place in the text is named.
+        A text that does not follow the grammar, an unknown term or argument, or a value that the
+        term refuses; the place in the text is named.
 
     Examples
     --------
     >>> parse("polynomial(1, origin=2015-06-01)+harmonics(1,2)")
     polynomial(1, origin=2015-06-01) + harmonics(1, 2)
     """
+    if text.lstrip().startswith("~"):
+        from xr_lstsq.design.formula import formula  # which registers itself here
+
+        return formula(text)
     terms = [_term(text, call) for call in grammar.read(text)]
     return terms[0] if len(terms) == 1 else Sum(tuple(terms))
 

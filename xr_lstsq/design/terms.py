@@ -31,11 +31,14 @@ class Term(ABC):
         Names of its arguments in positional order; each is an attribute of the term.
     in_text : bool
         Whether the grammar can say it, as it cannot what holds data or other terms.
+    remade : bool
+        Whether what was read from JSON makes its columns; else a fit keeps its whole matrix.
     """
 
     word: ClassVar[str]
     arguments: ClassVar[tuple[str, ...]]
     in_text: ClassVar[bool] = True
+    remade: ClassVar[bool] = True
 
     @property
     def terms(self) -> tuple[Term, ...]:

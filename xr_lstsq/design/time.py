@@ -19,7 +19,7 @@ from xr_lstsq.design.coordinate import Number, SampleAxis, as_number, is_finite
 from xr_lstsq.design.powers import stable_powers
 from xr_lstsq.design.registry import register
 
-__all__ = ["Harmonics", "Polynomial", "harmonics", "polynomial"]
+__all__ = ["Harmonics", "Polynomial", "harmonics", "per", "polynomial"]
 
 Origin: TypeAlias = str | Number | np.datetime64 | datetime.date | cftime.datetime | xr.DataArray
 Period: TypeAlias = Number | np.timedelta64 | datetime.timedelta
@@ -57,7 +57,7 @@ class Polynomial(LabelTerm):
         return Columns(
             matrix=matrix,
             names=tuple(map(self.param_name, names[: len(powers)])),
-            units=tuple(_per(self.unit, power) for power in powers),
+            units=tuple(per(self.unit, power) for power in powers),
             long_names=tuple(long_names[: len(powers)]),
             levels=tuple(power == 0 for power in powers),
             origins=(str(self.origin),) * len(powers),
@@ -239,7 +239,7 @@ def _as_count(name: str, value: object, least: int) -> int:
     return int(value)
 
 
-def _per(unit: str, power: int) -> str:
+def per(unit: str, power: int) -> str:
     """Return the UDUNITS text of ``unit`` to the power ``-power``."""
     if power == 0 or not unit:
         return ""

@@ -28,8 +28,8 @@ def as_coordinate(at: Any, terms: Term, dim: str) -> xr.DataArray:
     Parameters
     ----------
     at : DataArray, index, array, list, or single label
-        Dates of any kind, ISO 8601 texts, or numbers. Of a DataArray the values count, whatever
-        coordinates it has itself, and its attrs are kept.
+        Dates of any kind, ISO 8601 texts, or numbers. Of a DataArray the values count, its attrs
+        are kept, and so are the other coordinates along its dim, for terms that read those.
     terms : Term
         Bound terms, which say of which calendar a text is.
     dim : str
@@ -47,11 +47,17 @@ def as_coordinate(at: Any, terms: Term, dim: str) -> xr.DataArray:
     ValueError
         For a text that is no date.
     """
-    attrs, encoding = {}, {}
+    attrs, encoding, beside = {}, {}, {}
     if isinstance(at, xr.DataArray):
         # Those of a file say how its numbers are stored, chunks and all; only dates need them.
         encoding = {key: at.encoding[key] for key in ("units", "calendar") if key in at.encoding}
         attrs, values = dict(at.attrs), at.to_numpy()
+        if at.ndim == 1:
+            beside = {
+                name: (dim, coord.values, coord.attrs)
+                for name, coord in at.coords.items()
+                if coord.dims == at.dims and name != dim
+            }
     else:
         values = np.asarray(at)
     if values.ndim > 1:
@@ -63,7 +69,7 @@ def as_coordinate(at: Any, terms: Term, dim: str) -> xr.DataArray:
         raise LabelError(msg)
     values = _dates(np.atleast_1d(values), terms)
     variable = xr.Variable((dim,), values, attrs, encoding)
-    return xr.DataArray(variable, coords={dim: variable})[dim]
+    return xr.DataArray(variable, coords={dim: variable, **beside})[dim]
 
 
 def spread(span: Sequence[Any], terms: Term, dim: str, count: int) -> xr.DataArray:
@@ -97,7 +103,8 @@ def _dates(values: NDArray[Any], terms: Term) -> NDArray[Any]:
     there = [value for value in given if value is not None]
     if values.dtype.kind not in "OUT" or not there:
         return values
-    kind, calendar = (getattr(terms.terms[0], key, None) for key in ("kind", "calendar"))
+    bound = [term for term in terms.terms if getattr(term, "kind", None) is not None]
+    kind, calendar = (getattr(bound[0], k) if bound else None for k in ("kind", "calendar"))
     if all(isinstance(value, str) for value in there):
         if kind == "cftime":
             dates = [None if text is None else _cf_date(text, str(calendar)) for text in given]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,9 @@ from xr_lstsq import labels
 from xr_lstsq.arguments import nodata_values
 from xr_lstsq.arguments.inputs import names_used, read_samples
 from xr_lstsq.design import Columns
-from xr_lstsq.design.matrix import VARIABLE, sample_coordinate
 from xr_lstsq.design.steps import read_steps
 from xr_lstsq.errors import LabelError
+from xr_lstsq.inference.designs import design_of
 from xr_lstsq.inference.reading import Model
 from xr_lstsq.method import Method
 from xr_lstsq.outputs import OUTPUTS
@@ -158,7 +158,7 @@ def draw(
     every = np.arange(total)
     drawn = every if total <= n else np.sort(rng.choice(total, n, replace=False))
     at = dict(zip(dims, np.unravel_index(drawn, sizes) if dims else (), strict=True))
-    design = _design(model, array, dim)
+    design = design_of(model, array, dim)
     within = {name: _positions(model.coef, array, name)[index] for name, index in at.items()}
     variables = {name: _variable(model, name) for name in OUTPUTS}
     parts: dict[str, xr.DataArray] = {
@@ -229,48 +229,6 @@ def _positions(coef: xr.DataArray, array: xr.DataArray, dim: Hashable) -> NDArra
         )
         raise LabelError(msg) from error
     return np.arange(coef.sizes[dim])
-
-
-def _design(model: Model, array: xr.DataArray, dim: Hashable) -> Columns:
-    """Return the design of a fit on the samples of its cube."""
-    terms = model.terms
-    if terms is not None:
-        columns = terms.evaluate(sample_coordinate(array, dim))
-        if list(columns.names) != model.names:
-            msg = (
-                f"the fit of {model.title} holds the params {model.names} of a design with "
-                f"{list(columns.names)}. Validate it before selecting along {model.param_dim!r}."
-            )
-            raise ValueError(msg)
-        model.refuse_joined()
-        if isinstance(columns.matrix, xr.DataArray):
-            raise ValueError(_not_kept(model, columns.matrix.dims[2:]))
-        return columns
-    own = model.spec["terms"].get("pixel_dims")
-    if own:
-        raise ValueError(_not_kept(model, own))
-    if VARIABLE not in model.fit:
-        msg = f"the fit has lost {VARIABLE!r}, the design of {model.title}. Keep it with the fit."
-        raise ValueError(msg)
-    matrix = model.fit[VARIABLE].transpose(dim, model.param_dim)
-    if matrix.sizes[dim] != array.sizes[dim]:
-        msg = (
-            f"the design of {model.title} has {matrix.sizes[dim]} rows, and "
-            f"{labels.shown(array)!r} has {array.sizes[dim]} samples along {dim!r}. Pass the cube "
-            "that was solved."
-        )
-        raise LabelError(msg)
-    rows = np.asarray(np.ma.filled(matrix.compute().data.astype(np.float64), np.nan))
-    blank = ("",) * rows.shape[1]
-    return Columns(rows, blank, blank, blank, (False,) * rows.shape[1], blank)
-
-
-def _not_kept(model: Model, dims: Sequence[Hashable]) -> str:
-    """Say that a design is not there to be fitted again."""
-    return (
-        f"{model.title} was fitted with a design that differs along {list(dims)}, which a fit does "
-        "not keep. Solve a few pixels again with stats='residual' and compare."
-    )
 
 
 def _variable(model: Model, name: str) -> xr.DataArray | None:

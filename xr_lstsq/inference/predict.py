@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable
 from typing import Any, Literal
 
@@ -116,9 +117,33 @@ def _rows(model: Model, at: Any) -> xr.DataArray:
     if terms is None or matrix:
         return as_matrix(at, model)
     coord = as_coordinate(at, terms, dim)
-    columns = terms.evaluate(coord)
+    columns = terms.map_data(functools.partial(_select, coord=coord)).evaluate(coord)
     order = [columns.names.index(name) for name in model.names]
-    return xr.DataArray(columns.matrix[:, order], dims=(dim, param_dim)).assign_coords({dim: coord})
+    rows = xr.DataArray(np.asarray(columns.matrix)[:, order], dims=(dim, param_dim))
+    return rows.assign_coords({dim: coord})
+
+
+def _select(data: xr.DataArray, what: str, coord: xr.DataArray) -> xr.DataArray:
+    """Return the data of a term at new labels of the samples.
+
+    Raises
+    ------
+    LabelError
+        Where it has none for a label.
+    """
+    dim = coord.dims[0]
+    if data.name in coord.coords and data.name != dim:
+        found: xr.DataArray = coord.coords[data.name].reset_coords(drop=True)
+        return found
+    try:
+        return data.sel({dim: coord.values})
+    except (KeyError, ValueError, TypeError):
+        held = f"{data.sizes[dim]} labels of {dim!r}" if dim in data.coords else "no labels"
+        msg = (
+            f"{what} is kept with the fit at {held}, and at has others. Pass labels of the "
+            f"cube's, a coordinate {data.name!r} with at, or a design matrix."
+        )
+        raise LabelError(msg) from None
 
 
 def _refuse_part(model: Model) -> None:

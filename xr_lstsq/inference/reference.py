@@ -154,8 +154,8 @@ def refit(
         log_factors += factors
         system = solve(rows, target, constant, **decided)
 
-    if rules.constraint is not None and 0 < nobs and system.rank < p:
-        system = tied(system, rules.constraint * root.max())
+    if rules.constraint is not None and nobs > 0 and system.rank < p:
+        system = tied(system, rules.constraint * root.max(), decided.get("rounding"))
 
     failed |= nobs > 0 and not np.isfinite(system.coef).all()
     rank = 0 if failed else system.rank

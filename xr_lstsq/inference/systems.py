@@ -96,6 +96,11 @@ class Rounding:
         """Return that of the samples that count."""
         return replace(self, residual=self.residual[keep], target=self.target[keep])
 
+    def extend(self, k: int) -> Rounding:
+        """Return that of k more rows after the samples, each as much as some sample's."""
+        residual, target = (np.resize(part, part.size + k) for part in (self.residual, self.target))
+        return replace(self, residual=residual, target=target)
+
 
 def solve(
     rows: Floats,
@@ -177,21 +182,18 @@ def solve(
     )
 
 
-def tied(system: System, constraint: Floats) -> System:
-    """Return a system solved with rows towards 0 beside its own, which count in nothing else.
+def tied(system: System, constraint: Floats, rounding: Rounding | None = None) -> System:
+    """Return a system solved with rows (k, p) towards 0 beside its own.
 
-    Parameters
-    ----------
-    system : System
-        As solved.
-    constraint : ndarray, shape (k, p)
-        Times the roots of their weights.
+    They count in nothing else. They come times the roots of their weights; `rounding` is that of
+    the v samples.
     """
     v, k = system.rows.shape[0], constraint.shape[0]
     whole = solve(
         np.concatenate([system.rows, constraint]),
         np.concatenate([system.target, np.zeros(k)]),
         np.concatenate([system.constant, np.zeros(k)]),
+        rounding=None if rounding is None else rounding.extend(k),
     )
     return replace(
         system,
@@ -200,6 +202,7 @@ def tied(system: System, constraint: Floats) -> System:
         residual=whole.residual[:v],
         leverage=whole.leverage[:v],
         free=whole.free[:v],
+        kept=whole.kept,
     )
 
 

@@ -1,0 +1,213 @@
+"""Terms that hold data along the samples: what they share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import xarray as xr
+
+from xr_lstsq.design.columns import Columns
+from xr_lstsq.design.ends import check_name
+from xr_lstsq.design.kept import KEPT, restore
+from xr_lstsq.design.terms import Term
+from xr_lstsq.design.time import per
+from xr_lstsq.errors import DtypeError, LabelError
+
+__all__ = ["DataTerm", "one_over", "source_or_data"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class DataTerm(Term):
+    """A term of data along the sample dim, given as a DataArray or by a coordinate's name.
+
+    ``source`` is the name of a coordinate while the term is unbound; ``data`` is None until then,
+    and in a term read from a fit that does not keep its data, since they have ``pixel_dims``.
+    """
+
+    kinds: ClassVar[str] = "biuf"
+
+    source: str | None = None
+    data: xr.DataArray | None = None
+    name: str | None = None
+    pixel_dims: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the arguments, which may come from a file, and bring them to their one form."""
+        check_name(self.name)
+        object.__setattr__(self, "pixel_dims", tuple(map(str, self.pixel_dims)))
+        if self.data is not None and self.data.dtype.kind not in self.kinds:
+            raise DtypeError(
+                f"{self.word} {self.label!r} holds {self.data.dtype}, and needs real numbers. "
+                "Convert it to float."
+            )
+
+    @property
+    def label(self) -> str:
+        """The name of the data, with which the names of params begin."""
+        if self.name is not None:
+            return self.name
+        own = self.source if self.data is None else self.data.name
+        return "" if own is None else str(own)
+
+    def __eq__(self, other: object) -> bool:
+        """Say whether two terms say the same, data and all."""
+        if type(other) is not type(self) or self.to_json() != other.to_json():
+            return False
+        mine, theirs = self.data, other.data
+        return mine.equals(theirs) if mine is not None and theirs is not None else mine is theirs
+
+    def __hash__(self) -> int:
+        """Hash what equal terms have in common, without reading data."""
+        return hash((self.word, self.label))
+
+    def __repr__(self) -> str:
+        """Write the term in the grammar; data stand by their sizes, which it cannot read back."""
+        if self.data is not None:
+            sizes = ", ".join(f"{dim}: {size}" for dim, size in self.data.sizes.items())
+            shown = f"<{self.label} ({sizes})>"
+        else:
+            shown = str(self.source or f"<{self.label}>")
+        values = [(key, getattr(self, key)) for key in self.arguments if key != "source"]
+        default = {key: getattr(type(self), key, None) for key, _ in values}
+        told = [f"{key}={value}" for key, value in values if value != default[key]]
+        return f"{self.word}({', '.join([shown, *told])})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the term as plain JSON data; the data are a variable (see `Term.variables`)."""
+        found = super().to_json()
+        found = {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
+        if self.data is not None or self.pixel_dims:
+            found.pop("source", None)
+            found["name"] = self.label
+            found |= {"pixel_dims": list(self.pixel_dims)} if self.pixel_dims else {}
+            found |= {} if self.pixel_dims else {"variable": self.variable}
+        return found
+
+    @property
+    def variable(self) -> str:
+        """Name of the variable of a fit that keeps the data."""
+        return f"{KEPT}{self.label}"
+
+    @property
+    def variables(self) -> dict[str, xr.DataArray]:
+        """Data that a fit keeps: none where they differ from pixel to pixel."""
+        if self.data is None or self.pixel_dims:
+            return {}
+        return {self.variable: self.data.rename(self.variable)}
+
+    @classmethod
+    def from_object(cls, values: Mapping[str, Any], variables: Mapping[str, xr.DataArray]) -> Self:
+        """Make the term from its JSON form and the variables of a fit; see `Term.from_object`."""
+        own = dict(values)
+        variable, pixel_dims = own.pop("variable", None), own.pop("pixel_dims", ())
+        unknown = [key for key in own if key not in cls.arguments]
+        if unknown:
+            known = ", ".join(cls.arguments)
+            raise ValueError(f"unknown argument {unknown[0]!r}; {cls.word!r} takes {known}.")
+        if variable is not None:
+            if variable not in variables:
+                raise ValueError(
+                    f"{cls.word!r} needs its data, the variable {variable!r} of the fit, which is "
+                    "not there. Keep it with the fit."
+                )
+            own["data"] = restore(variables[variable]).rename(own.get("name"))
+        elif "source" not in own and not pixel_dims:
+            raise ValueError(f"{cls.word!r} needs its argument 'source', the name of a coordinate.")
+        return cls(**own, pixel_dims=tuple(pixel_dims))
+
+    def map_data(self, function: Callable[[xr.DataArray, str], xr.DataArray]) -> Self:
+        """Change the data by a function; see `Term.map_data`."""
+        if self.data is None:
+            return self
+        return replace(self, data=function(self.data, f"{self.word} {self.label!r}"))
+
+    def bind(self, coord: xr.DataArray) -> Self:
+        """Take the data of a coordinate, and learn from the data; see `Term.bind`.
+
+        Raises
+        ------
+        LabelError
+            There is no such coordinate, or the data do not lie along the sample dim.
+        """
+        if self.pixel_dims:
+            return self
+        (dim,) = coord.dims
+        data = self._read(coord) if self.data is None else self.data
+        if dim not in data.dims or data.sizes[dim] != coord.size:
+            raise LabelError(
+                f"{self.word} {self.label!r} has the sizes {dict(data.sizes)}, and there are "
+                f"{coord.size} samples along {dim!r}. Pass one value a sample, along {dim!r}."
+            )
+        pixel_dims = tuple(str(name) for name in data.dims if name != dim)
+        bound = replace(self, source=None, data=data, pixel_dims=pixel_dims)
+        if not bound.label:
+            raise ValueError(
+                f"{self.word} has no name for its params. Pass name=, or a DataArray with a name."
+            )
+        return bound.learn(dim)
+
+    def _read(self, coord: xr.DataArray) -> xr.DataArray:
+        """Return the coordinate along the sample dim that the term names."""
+        (dim,) = coord.dims
+        found = coord.coords.get(self.source) if self.source else None
+        if found is None or found.dims != coord.dims:
+            known = [str(name) for name, c in coord.coords.items() if c.dims == coord.dims]
+            raise LabelError(
+                f"{self.word} names {self.source!r}, and the coordinates along {dim!r} are "
+                f"{known}. Attach it with cube.assign_coords({self.source}=({dim!r}, values))."
+            )
+        own = {dim: coord.coords[dim]} if dim in coord.coords and self.source != dim else {}
+        return xr.DataArray(found.values, own, (dim,), name=self.source, attrs=found.attrs)
+
+    def learn(self, dim: Any) -> Self:
+        """Return the bound term with what later samples have to be treated alike by."""
+        del dim
+        return self
+
+    def evaluate(self, coord: xr.DataArray) -> Columns:
+        """Make the columns; see `Term.evaluate`.
+
+        Raises
+        ------
+        LabelError
+            As `bind`.
+        ValueError
+            The term was read from a fit that does not keep its data.
+        """
+        bound = self.bind(coord)
+        if bound.data is None:
+            raise ValueError(
+                f"{self.word} {self.label!r} differs along {self.pixel_dims}, and a fit does not "
+                "keep it. Pass the rows of the design as a matrix."
+            )
+        return bound.columns(bound.data, coord.dims[0])
+
+    @abstractmethod
+    def columns(self, data: xr.DataArray, dim: Any) -> Columns:
+        """Make the columns of a bound term from its data."""
+
+
+def source_or_data(data: object) -> dict[str, Any]:
+    """Return the argument of a term that its data stand for.
+
+    Raises
+    ------
+    TypeError
+        For anything but a DataArray or a text.
+    """
+    if isinstance(data, xr.DataArray):
+        return {"data": data}
+    if isinstance(data, str):
+        return {"source": data}
+    raise TypeError(
+        f"data is a {type(data).__name__}. Pass a DataArray along the sample dim, or the name of a "
+        "coordinate of the cube."
+    )
+
+
+def one_over(units: str) -> str:
+    """Return the UDUNITS text of one over some units."""
+    return per("" if units == "1" else units, 1)
