@@ -49,8 +49,9 @@ class MapMethods:
         :math:`A_k = \sqrt{c_k^2 + s_k^2}` of the params cos_k and sin_k. Its error is that of the
         delta method (Oehlert 1992, doi:10.1080/00031305.1992.10475842), :math:`\sqrt{J C J'}` with
         the derivatives J and the covariance C: good where A is several times its error. An
-        amplitude is never negative, so that of noise alone is not 0 on average. """ return
-        inference.amplitude(self._fit("amplitude"), term=term)
+        amplitude is never negative, so that of noise alone is not 0 on average.
+        """
+        return inference.amplitude(self._fit("amplitude"), term=term)
 
     def phase(self, *, term: str | None = None) -> xr.Dataset:
         r"""Return the phase of each harmonic of this fit, and when the sum of them all is largest.
@@ -91,8 +92,9 @@ class MapMethods:
         that of the peak is :math:`\sqrt{g C g'} / |f''|`, with g the derivatives of f' by the
         params; NaN where the peak has no curvature to tell. They are for errors that are small
         beside the cycle, and end at the standard deviation of a time of which nothing is known:
-        :math:`\pi / \sqrt 3`, and :math:`T / \sqrt{12}`. """ return
-        inference.phase(self._fit("phase"), term=term)
+        :math:`\pi / \sqrt 3`, and :math:`T / \sqrt{12}`.
+        """
+        return inference.phase(self._fit("phase"), term=term)
 
     def timeseries(self, undetermined: Undetermined = "nan") -> xr.DataArray | xr.Dataset:
         """Return the values of this fit by a network of pairs at the dates of the network.

@@ -11,7 +11,8 @@ KEPT = "design_"
 
 
 def keep(data: xr.DataArray) -> xr.DataArray:
-    """Return data with the prefix before the names of their dims and coordinates."""
+    """Return data with the prefix before the names of their dims, and of the labels along these."""
+    data = data.drop_vars([name for name in data.coords if name not in data.dims])
     found = data.rename({name: f"{KEPT}{name}" for name in {*data.dims, *data.coords}})
     found.encoding = {}
     return found
