@@ -500,8 +500,32 @@ iso_dates = st.datetimes(datetime.datetime(1, 1, 1)).map(datetime.datetime.isofo
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 origins = st.none() | st.sampled_from(["first", "middle"]) | iso_dates | numbers
 periods = st.integers(1) | st.floats(0, 1e300, exclude_min=True)
-single_terms = st.builds(polynomial, st.integers(0, 9), units, origins, names) | st.builds(
+marks = iso_dates | numbers
+words = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]*", fullmatch=True)
+label_terms = st.builds(polynomial, st.integers(0, 9), units, origins, names) | st.builds(
     harmonics, periods, st.integers(1, 9), units, origins, names
+)
+single_terms = st.one_of(
+    label_terms,
+    st.builds(design.constant, names),
+    st.builds(design.step, marks, names),
+    st.builds(design.decay, marks, periods, st.sampled_from(["exp", "log"]), units, names),
+    st.builds(design.piecewise, marks, units, names),
+    st.builds(design.spline, df=st.integers(3, 9), name=names),
+    st.builds(design.covariate, words, names, st.booleans()),
+    st.builds(design.indicator, words, names, st.none() | st.text("ab1 ", min_size=1)),
+    st.builds(
+        design.network,
+        words,
+        words,
+        st.sampled_from(["velocity", "displacement", "increment"]),
+        st.none() | iso_dates,
+        st.integers(0, 9),
+        st.sampled_from([None, "linear", "quadratic"]),
+        units,
+        names,
+    ),
+    st.builds(design.dem_error, words, st.integers(1, 10**6), st.integers(1, 89), names),
 )
 bound_terms = st.tuples(
     st.builds(polynomial, st.integers(0, 3), st.just("year"), st.none(), names)
@@ -539,6 +563,25 @@ def test_joining_is_flat_and_keeps_the_order(a: Term, b: Term, c: Term) -> None:
     assert (a + b) + c == a + (b + c)
     assert ((a + b) + c).terms == (a, b, c)
     assert a + b != a
+
+
+@given(st.permutations(["a", "b", "c"]), st.integers(0, 3), st.integers(1, 3))
+def test_names_and_columns_of_a_sum_are_those_of_its_parts(
+    order: list[str], degree: int, n: int
+) -> None:
+    coord = dates("2000-01-01", "2003-05-06", "2004-02-29")
+    terms = [
+        design.polynomial(degree, name=order[0]),
+        design.harmonics(1, n, name=order[1]),
+        design.step("2003-01-01", name=order[2]),
+    ]
+    a, b, c = terms
+    parts = [term.evaluate(coord) for term in terms]
+    for joined in ((a + b) + c, a + (b + c)):
+        columns = joined.evaluate(coord)
+        assert columns.names == tuple(name for part in parts for name in part.names)
+        assert columns.units == tuple(unit for part in parts for unit in part.units)
+        np.testing.assert_array_equal(columns.matrix, np.hstack([p.matrix for p in parts]))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
-"""The errors of xr_lstsq: each says what was found, what is needed and what to type."""
+"""Errors and warnings of xr_lstsq: each says what was found, what is needed, what to type."""
 
 from __future__ import annotations
+
+import sys
+import warnings
 
 __all__ = [
     "ChunkError",
@@ -9,6 +12,7 @@ __all__ = [
     "LabelError",
     "ValidationError",
     "WriteError",
+    "warn",
 ]
 
 
@@ -34,3 +38,15 @@ class ValidationError(RuntimeError):
 
 class WriteError(OSError):
     """A file could not be written; nothing half-written is left behind."""
+
+
+def warn(message: str) -> None:
+    """Warn at the line of the caller outside of this package, however deep the call."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, UserWarning, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] == __name__.partition(".")[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from xr_lstsq.arguments.inputs import (
 )
 from xr_lstsq.arguments.options import Options, read_options
 from xr_lstsq.design import parse
+from xr_lstsq.errors import warn
 
 __all__ = ["Request", "read_request"]
 
@@ -111,7 +111,7 @@ def _read_dataset(
         msg = (
             f"fitted: {', '.join(map(str, chosen.fitted))}. Not fitted: {what}. Pass data= to say."
         )
-        warnings.warn(msg, UserWarning, stacklevel=5)
+        warn(msg)
     samples = given | {k: cubes[v] for k, v in used.items()}
     jobs, faults = [], []
     for name in chosen.fitted:
@@ -138,7 +138,7 @@ def _warn_inseparable(job: Job) -> None:
             f"apart, so every pixel is rank_deficient and holds {held}. Drop a term, or fit "
             "samples that reach across it."
         )
-        warnings.warn(msg, UserWarning, stacklevel=6)
+        warn(msg)
 
 
 def _read_job(

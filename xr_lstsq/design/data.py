@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import xarray as xr
 
+from xr_lstsq.design import grammar
 from xr_lstsq.design.columns import Columns
 from xr_lstsq.design.ends import check_name
 from xr_lstsq.design.kept import KEPT, restore
@@ -65,15 +66,14 @@ class DataTerm(Term):
 
     def __repr__(self) -> str:
         """Write the term in the grammar; data stand by their sizes, which it cannot read back."""
-        if self.data is not None:
-            sizes = ", ".join(f"{dim}: {size}" for dim, size in self.data.sizes.items())
-            shown = f"<{self.label} ({sizes})>"
-        else:
-            shown = str(self.source or f"<{self.label}>")
-        values = [(key, getattr(self, key)) for key in self.arguments if key != "source"]
-        default = {key: getattr(type(self), key, None) for key, _ in values}
-        told = [f"{key}={value}" for key, value in values if value != default[key]]
-        return f"{self.word}({', '.join([shown, *told])})"
+        values = {key: getattr(self, key) for key in self.arguments if key != "source"}
+        told = [(k, v) for k, v in values.items() if v not in (getattr(type(self), k), ())]
+        if self.data is None and self.source is not None:
+            return grammar.write(self.word, [self.source], told)
+        told = [(key, value) for key, value in told if key != "name"]  # which stands before them
+        sizes = {} if self.data is None else self.data.sizes
+        shown = f"{self.label} ({', '.join(f'{dim}: {size}' for dim, size in sizes.items())})"
+        return f"{self.word}({', '.join([f'<{shown}>', *(f'{k}={v}' for k, v in told)])})"
 
     def to_json(self) -> dict[str, Any]:
         """Return the term as plain JSON data; the data are a variable (see `Term.variables`)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable
 from typing import Any
 
@@ -11,7 +10,7 @@ import xarray as xr
 
 from xr_lstsq import arguments, labels, pipeline
 from xr_lstsq.design.network import Constraint, Unknown, network
-from xr_lstsq.errors import LabelError
+from xr_lstsq.errors import LabelError, warn
 from xr_lstsq.inference.reading import read
 from xr_lstsq.inference.timeseries import Undetermined, check_undetermined, series_of
 from xr_lstsq.recipes.displacement import in_metres, is_phase, orient, read_wavelength
@@ -237,7 +236,7 @@ def _warn(
         f"{len(names)} of {cube.sizes[dim]} pairs have no value in reference_area, and count as "
         f"missing everywhere: {', '.join(names)}."
     )
-    warnings.warn(msg, UserWarning, stacklevel=4)
+    warn(msg)
 
 
 def _maps(
