@@ -32,7 +32,7 @@ from xr_lstsq.design.coordinate import (
 )
 from xr_lstsq.design.terms import Term
 
-__all__ = ["LabelTerm", "as_origin"]
+__all__ = ["LabelTerm", "as_origin", "check_name", "describe"]
 
 # The kinds of coordinate to which a term can be bound, and the calendars that go with each.
 KINDS: dict[str, tuple[str | None, ...]] = {
@@ -61,15 +61,8 @@ class LabelTerm(Term):
     def __post_init__(self) -> None:
         """Check the arguments, which may come from a file, and bring them to their one form."""
         object.__setattr__(self, "origin", as_origin(self.origin))
-        name: object = self.name
         unit: object = self.unit
-        if name is not None and not (
-            isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_]+", name)
-        ):
-            raise ValueError(
-                f"name={name!r} must be letters, digits and underscores: it begins the param "
-                "names, and those become names of variables."
-            )
+        check_name(self.name)
         if not (isinstance(unit, str) and (unit in UNITS or self.kind == "numeric")):
             raise ValueError(f"unknown unit {unit!r}; known units are {', '.join(UNITS)}.")
         if self.kind is not None or self.calendar is not None:
@@ -116,7 +109,7 @@ class LabelTerm(Term):
             needed = "a number" if is_numeric else "a date, as in origin=2015-06-01"
             raise ValueError(
                 f"origin={origin!r} of {self} does not suit {axis.name!r}, which holds "
-                f"{_describe(axis.kind, axis.calendar)}. Pass {needed}, 'first' or 'middle'."
+                f"{describe(axis.kind, axis.calendar)}. Pass {needed}, 'first' or 'middle'."
             )
         unit = axis.unit if is_numeric else self.unit
         return replace(self, unit=unit, origin=origin, kind=axis.kind, calendar=axis.calendar)
@@ -124,8 +117,8 @@ class LabelTerm(Term):
     def _check_axis(self, axis: SampleAxis) -> None:
         if (self.kind, self.calendar) != (axis.kind, axis.calendar):
             raise ValueError(
-                f"{self} is bound to {_describe(str(self.kind), self.calendar)}, and {axis.name!r} "
-                f"holds {_describe(axis.kind, axis.calendar)}. Convert the coordinate, with "
+                f"{self} is bound to {describe(str(self.kind), self.calendar)}, and {axis.name!r} "
+                f"holds {describe(axis.kind, axis.calendar)}. Convert the coordinate, with "
                 "cube.convert_calendar(..., use_cftime=...) for dates."
             )
         # Where one of the two does not say its units, they are taken to be the same.
@@ -153,6 +146,21 @@ class LabelTerm(Term):
         """Make the columns of a bound term on the labels it is bound to."""
 
 
+def check_name(name: object) -> None:
+    """Refuse what cannot begin the name of a param.
+
+    Raises
+    ------
+    ValueError
+        For other characters than letters, digits and underscores.
+    """
+    if name is not None and not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_]+", name)):
+        raise ValueError(
+            f"name={name!r} must be letters, digits and underscores: it begins the param names, "
+            "and those become names of variables."
+        )
+
+
 def as_origin(value: object) -> str | Number | None:
     """Bring an origin to its one form: a number, an ISO 8601 text, or one of the two words."""
     if isinstance(value, np.ndarray | xr.DataArray) and value.ndim == 0:
@@ -171,5 +179,6 @@ def as_origin(value: object) -> str | Number | None:
     raise ValueError(f"origin={value!r} must be a date, a finite number, 'first' or 'middle'.")
 
 
-def _describe(kind: str, calendar: str | None) -> str:
+def describe(kind: str, calendar: str | None) -> str:
+    """Say for a message of what kind labels are."""
     return "numbers" if kind == "numeric" else f"{kind} dates of the calendar {calendar!r}"

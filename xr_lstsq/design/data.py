@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 import xarray as xr
 
 from xr_lstsq.design import grammar
+from xr_lstsq.design.binding import check_name
 from xr_lstsq.design.columns import Columns
-from xr_lstsq.design.ends import check_name
 from xr_lstsq.design.kept import KEPT, restore
 from xr_lstsq.design.terms import Term
 from xr_lstsq.design.time import per

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import xarray as xr
 
+from xr_lstsq.design.binding import check_name
 from xr_lstsq.design.columns import COLUMN, Columns
 from xr_lstsq.design.coordinate import Number, as_number, is_finite
-from xr_lstsq.design.ends import check_name
 from xr_lstsq.design.kept import KEPT, restore
 from xr_lstsq.design.registry import register
 from xr_lstsq.design.terms import Term

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
@@ -25,7 +24,7 @@ from xr_lstsq.design.dates import (
 from xr_lstsq.design.terms import Term
 from xr_lstsq.errors import LabelError
 
-__all__ = ["Ends", "PairTerm", "check_name"]
+__all__ = ["Ends", "PairTerm"]
 
 Side: TypeAlias = str | tuple[str, ...]
 
@@ -190,20 +189,6 @@ class PairTerm(Term):
                 f"{found}. Pass dates with the labels of the cube, or attach them: {attach}."
             )
         return tuple(place[label] for label in theirs), self.kind, self.calendar
-
-
-def check_name(name: object) -> None:
-    """Refuse what cannot begin the name of a param.
-
-    Raises
-    ------
-    ValueError
-        For other characters than letters, digits and underscores.
-    """
-    if name is not None and not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_]+", name)):
-        raise ValueError(
-            f"name={name!r} must be letters, digits and underscores: it begins the param names."
-        )
 
 
 def _name_of(coord: xr.DataArray, texts: tuple[str, ...], side: str, ends: Ends) -> Side:

@@ -15,9 +15,9 @@ import xarray as xr
 from xr_lstsq.design.calendars import UNITS
 from xr_lstsq.design.columns import Columns
 from xr_lstsq.design.coordinate import SampleAxis, is_finite
-from xr_lstsq.design.pieces import Mark, MarkTerm, as_list, as_mark, as_marks, in_order, marks_of
+from xr_lstsq.design.marks import Mark, MarkTerm, as_list, as_mark, as_marks, in_order, marks_of
 from xr_lstsq.design.registry import register
-from xr_lstsq.design.time import Origin, Period, _length
+from xr_lstsq.design.time import Origin, Period, length_of
 
 __all__ = ["Decay", "Ramp", "Step", "decay", "ramp", "step"]
 
@@ -275,7 +275,7 @@ def decay(
 def _lengths(durations: list[np.timedelta64 | datetime.timedelta]) -> tuple[list[Any], str]:
     """Return timedeltas as numbers of the longest unit of which all are whole numbers."""
     try:
-        pairs = [_length(duration) for duration in durations]
+        pairs = [length_of(duration) for duration in durations]
     except ValueError as error:
         raise ValueError(str(error).replace("period=", "tau=")) from None
     order = list(UNITS)

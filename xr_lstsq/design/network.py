@@ -11,10 +11,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from xr_lstsq.design.binding import check_name
 from xr_lstsq.design.calendars import UNITS, date_ticks, unit_ticks
 from xr_lstsq.design.columns import Columns
 from xr_lstsq.design.dates import MISSING, DatesLike, as_date, given, read_dates
-from xr_lstsq.design.ends import Ends, PairTerm, check_name
+from xr_lstsq.design.ends import Ends, PairTerm
 from xr_lstsq.design.intervals import DEGREES, UNKNOWNS, between, weak_rows
 from xr_lstsq.design.registry import register
 from xr_lstsq.errors import LabelError

@@ -14,9 +14,9 @@ import numpy as np
 from xr_lstsq.design.calendars import tick_text
 from xr_lstsq.design.columns import Columns
 from xr_lstsq.design.coordinate import SampleAxis, as_number
-from xr_lstsq.design.pieces import Mark, MarkTerm, as_mark, as_marks, in_order, marks_of
+from xr_lstsq.design.marks import Mark, MarkTerm, as_mark, as_marks, in_order, marks_of
 from xr_lstsq.design.registry import register
-from xr_lstsq.design.time import Origin, _as_count
+from xr_lstsq.design.time import Origin, as_count
 
 __all__ = ["Spline", "spline"]
 
@@ -41,9 +41,9 @@ class Spline(MarkTerm):
 
     def __post_init__(self) -> None:
         """Check the arguments and bring them to their one form."""
-        object.__setattr__(self, "degree", _as_count("degree", self.degree, 1))
+        object.__setattr__(self, "degree", as_count("degree", self.degree, 1))
         if self.df is not None:
-            object.__setattr__(self, "df", _as_count("df", self.df, self.degree))
+            object.__setattr__(self, "df", as_count("df", self.df, self.degree))
         if self.knots is not None:
             object.__setattr__(self, "knots", as_marks("knots", self.knots))
         ends = [(name, getattr(self, name)) for name in ("first", "last")]

@@ -37,14 +37,14 @@ class Polynomial(LabelTerm):
     def __post_init__(self) -> None:
         """Check the arguments and bring them to their one form."""
         super().__post_init__()
-        object.__setattr__(self, "degree", _as_count("degree", self.degree, 0))
+        object.__setattr__(self, "degree", as_count("degree", self.degree, 0))
 
     def columns(self, axis: SampleAxis) -> Columns:
         """Make the columns 1, t, t**2, ...; shape (n, degree + 1)."""
         ticks, unit = self.since_origin(axis)
         powers = range(self.degree + 1)
         # A power of whole numbers is exact, so each entry is rounded once.
-        rows = [[_ratio(tick, unit, power) for power in powers] for tick in ticks]
+        rows = [[ratio(tick, unit, power) for power in powers] for tick in ticks]
         origin = self.origin_name()
         names = ["intercept", "slope", *(f"degree_{power}" for power in powers[2:])]
         long_names = [
@@ -78,7 +78,7 @@ class Harmonics(LabelTerm):
     def __post_init__(self) -> None:
         """Check the arguments and bring them to their one form."""
         super().__post_init__()
-        object.__setattr__(self, "n", _as_count("n", self.n, 1))
+        object.__setattr__(self, "n", as_count("n", self.n, 1))
         if not (is_finite(self.period) and self.period > 0):
             raise ValueError(
                 f"period={self.period!r} must be a number above 0, counted in unit, or a timedelta."
@@ -147,7 +147,9 @@ def polynomial(
     coefficients are plain: degree_2 is half the acceleration, and slope the rate at the origin.
     Every entry is the float64 next to the exact value. Where the origin lies so far from the
     samples that these columns would lose digits, the fit is made with Legendre polynomials over the
-    span of the samples, in which its rank is judged, and the coefficients are made of theirs.
+    span of the samples, in which its rank is judged, and the coefficients are made of theirs. These
+    are then many times as large as the values that they add up to, and predictions lose as many
+    digits: choose an origin near the samples where predictions matter.
 
     Examples
     --------
@@ -205,11 +207,11 @@ def harmonics(
     if isinstance(period, np.timedelta64 | datetime.timedelta):
         if unit != "year":
             raise ValueError(f"unit={unit!r} has no use beside the timedelta {period!r}; leave it.")
-        period, unit = _length(period)
+        period, unit = length_of(period)
     return Harmonics(period, n, unit=unit, origin=as_origin(origin), name=name)
 
 
-def _length(period: np.timedelta64 | datetime.timedelta) -> tuple[Number, str]:
+def length_of(period: np.timedelta64 | datetime.timedelta) -> tuple[Number, str]:
     """Return a timedelta as a number of the longest unit of which it is a whole number."""
     if isinstance(period, np.timedelta64):
         unit, count = np.datetime_data(period.dtype)
@@ -231,7 +233,7 @@ def _length(period: np.timedelta64 | datetime.timedelta) -> tuple[Number, str]:
     return float(Fraction(ticks, NS)), "second"
 
 
-def _as_count(name: str, value: object, least: int) -> int:
+def as_count(name: str, value: object, least: int) -> int:
     if isinstance(value, bool | np.timedelta64) or not (
         isinstance(value, int | np.integer) and value >= least
     ):
@@ -246,7 +248,7 @@ def per(unit: str, power: int) -> str:
     return f"{unit}-{power}" if unit.replace("_", "").isalpha() else f"({unit})^-{power}"
 
 
-def _ratio(tick: int | None, unit: int, power: int) -> float:
+def ratio(tick: int | None, unit: int, power: int) -> float:
     """Return (tick / unit) ** power, rounded once; NaN where it is missing or overflows."""
     try:
         return math.nan if tick is None else tick**power / unit**power

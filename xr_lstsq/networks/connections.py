@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from xr_lstsq.blocks import is_lazy
+from xr_lstsq.design.calendars import CALENDARS
 from xr_lstsq.errors import ChunkError, DtypeError, LabelError
 from xr_lstsq.labels import match, shown
 from xr_lstsq.networks.pairs import (
@@ -88,7 +89,7 @@ def connectivity(
         ``n_pairs_no_loop`` : int32
             Pairs that are in no triplet of pairs, so that no closure tells whether they are right.
         ``max_connected_years`` : float32
-            Longest time from the first to the last date of a group, in years of 365.25 days; 0
+            Longest time from the first to the last date of a group, in years of its calendar; 0
             without any pair.
 
     Raises
@@ -144,7 +145,7 @@ def connectivity(
         usable,
         input_core_dims=[[network.dim]],
         output_core_dims=[[]] * len(ATTRS),
-        kwargs={"network": network, "days": _days(network.dates)},
+        kwargs={"network": network, "years": _years(network.dates)},
         dask="parallelized",
         output_dtypes=list(DTYPES),
     )
@@ -198,35 +199,38 @@ def _read_valid(valid: Any, cube: xr.DataArray, dim: Hashable) -> xr.Variable:
     return flags
 
 
-def _days(dates: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the days from the first date to each."""
-    since = dates - dates[:1]
-    if since.dtype.kind == "O":
-        return np.array([step.total_seconds() / 86_400 for step in since], dtype=np.float64)
+def _years(dates: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the years from the first date to each, in the years of their calendar."""
+    if not dates.size:
+        return np.zeros(0)
+    since = (dates - dates[0]).astype("timedelta64[ns]")
+    calendar = getattr(dates[0], "calendar", "standard")
     days: NDArray[np.float64] = since / np.timedelta64(1, "D")
-    return days
+    return days / float(CALENDARS[calendar])
 
 
-def _find_facts(usable: NDArray[np.bool_], *, network: Network, days: NDArray[np.float64]) -> Facts:
+def _find_facts(
+    usable: NDArray[np.bool_], *, network: Network, years: NDArray[np.float64]
+) -> Facts:
     """Return the facts of a block of pixels, whose pairs lie along the last axis."""
     pixels = usable.shape[:-1]
     known = network.first >= 0
     flags = np.ma.filled(usable, False)[..., known]
     first, second = network.first[known], network.second[known]
     if not flags.size:
-        none = (days.size, max(days.size - 1, 0), 0, 0.0)
+        none = (years.size, max(years.size - 1, 0), 0, 0.0)
         return tuple(np.full(pixels, x, t) for x, t in zip(none, DTYPES, strict=True))
     # Gaps repeat from pixel to pixel, and the graph of each pattern is looked at once.
     packed = np.packbits(np.ascontiguousarray(flags.reshape(-1, first.size)), axis=1)
     keys, inverse = np.unique(packed.view(f"V{packed.shape[1]}"), return_inverse=True)
     packed = keys.view(np.uint8).reshape(keys.size, -1)
-    step = max(1024, BATCH // (first.size + days.size))
+    step = max(1024, BATCH // (first.size + years.size))
     parts = []
     for start in range(0, keys.size, step):
         batch = packed[start : start + step]
         patterns = np.unpackbits(batch, axis=1, count=first.size).astype(bool)
-        components, longest = _find_components(patterns, first, second, days)
-        gaps = _count_gaps(patterns, first, second, days.size)
+        components, longest = _find_components(patterns, first, second, years)
+        gaps = _count_gaps(patterns, first, second, years.size)
         parts.append((components, gaps, _count_no_loop(patterns, first, second), longest))
     return tuple(
         np.concatenate(part).astype(dtype)[inverse].reshape(pixels)
@@ -238,10 +242,10 @@ def _find_components(
     patterns: NDArray[np.bool_],
     first: NDArray[np.intp],
     second: NDArray[np.intp],
-    days: NDArray[np.float64],
+    years: NDArray[np.float64],
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Return how many components patterns (b, n) have, and the longest in years; each (b,)."""
-    b, m = patterns.shape[0], days.size
+    b, m = patterns.shape[0], years.size
     # One graph of all patterns side by side: a date of a pattern is a node.
     pattern, pair = np.nonzero(patterns)
     ends = tuple((pattern * m + place[pair]).astype(np.int32) for place in (first, second))
@@ -253,8 +257,8 @@ def _find_components(
     earliest[group[::-1]] = nodes[::-1]
     owner = earliest // m
     longest = np.zeros(b)
-    np.maximum.at(longest, owner, days[latest % m] - days[earliest % m])
-    return np.bincount(owner, minlength=b), longest / 365.25
+    np.maximum.at(longest, owner, years[latest % m] - years[earliest % m])
+    return np.bincount(owner, minlength=b), longest
 
 
 def _count_gaps(
