@@ -252,6 +252,7 @@ def test_json_and_the_variables_read_back_equal(term: design.Term) -> None:
         (lambda: design.covariate(series()[0]), LabelError, "has the sizes {}, and there are 40"),
         (lambda: design.covariate(series().rename(None)), ValueError, "no name for its params"),
         (lambda: design.covariate(series() * 1j), DtypeError, "needs real numbers"),
+        (lambda: design.covariate(field().rename(x="z")), LabelError, r"the dims \['z'\], which"),
         (lambda: design.indicator(field()), LabelError, "a factor lies along 'time' alone"),
         (lambda: design.indicator(series() * 0), LabelError, r"has the levels \['0'\]"),
         (lambda: design.indicator(series().round(), reference=9), LabelError, "no level of"),

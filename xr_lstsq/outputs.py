@@ -205,7 +205,7 @@ _OFFSET_SCALES = {
     **dict.fromkeys(("degF", "degree_F", "fahrenheit", "Fahrenheit"), "degR"),
 }
 _YEAR = {"yr": "year", "years": "year", "a": "year"}
-_FACTOR = re.compile(r"^(?P<unit>[^\d\s^*/.-]+)(?:\^|\*\*)?(?P<power>[+-]?\d+)?$")
+_FACTOR = re.compile(r"^(?P<unit>[^\d\s^*/.()-]+)(?:\^|\*\*)?(?P<power>[+-]?\d+)?$")
 
 
 def multiply_units(units: str, factor: str, power: int = 1, *, difference: bool) -> str:

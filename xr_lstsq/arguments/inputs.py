@@ -75,13 +75,6 @@ def read_design(design: Any, cube: xr.DataArray, dim: Hashable, param_dim: str) 
         raise TypeError(msg)
     if not isinstance(design, xr.DataArray):
         return from_array(design, cube.sizes[dim], dim, param_dim)
-    foreign = [n for n in design.dims if n != param_dim and n not in cube.dims]
-    if foreign and dim in design.dims and param_dim in design.dims:
-        msg = (
-            f"design has the dims {foreign}, which {labels.shown(cube)!r} does not have "
-            f"({cube.dims}). Select along them, or rename them."
-        )
-        raise LabelError(msg)
     return _in_order(from_labelled(labels.match(design, cube, "design"), dim, param_dim), cube)
 
 
@@ -94,8 +87,15 @@ def _with_labels_of(cube: xr.DataArray, data: xr.DataArray, what: str) -> xr.Dat
 
 
 def _in_order(design: Design, cube: xr.DataArray) -> Design:
-    """Return a design with its pixel dims in the cube's order."""
+    """Return a design with its pixel dims in the cube's order; it may have no others."""
     dim, param_dim = design.array.dims[:2]
+    foreign = [name for name in design.array.dims[2:] if name not in cube.dims]
+    if foreign:
+        msg = (
+            f"design has the dims {foreign}, which {labels.shown(cube)!r} does not have "
+            f"({cube.dims}). Select along them, or rename them."
+        )
+        raise LabelError(msg)
     order = [name for name in cube.dims if name in design.array.dims and name != dim]
     return replace(design, array=design.array.transpose(dim, param_dim, *order))
 

@@ -14,7 +14,7 @@ from xr_lstsq.errors import LabelError
 __all__ = ["COLUMN", "Columns", "Stable"]
 
 Floats = NDArray[np.float64]
-COLUMN = "column"
+COLUMN = "a column of the design"
 """Dim of the columns of a matrix that differs from pixel to pixel."""
 
 

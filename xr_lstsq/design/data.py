@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
+import pandas as pd
 import xarray as xr
 
 from xr_lstsq.design import grammar
@@ -14,18 +16,21 @@ from xr_lstsq.design.binding import check_name
 from xr_lstsq.design.columns import Columns
 from xr_lstsq.design.kept import KEPT, restore
 from xr_lstsq.design.terms import Term
-from xr_lstsq.design.time import per
 from xr_lstsq.errors import DtypeError, LabelError
+from xr_lstsq.outputs import multiply_units
 
-__all__ = ["DataTerm", "one_over", "source_or_data"]
+__all__ = ["DataTerm", "on_samples", "one_over", "source_or_data"]
+
+SAME_LABEL = 0.05
+"""Part of the smallest spacing by which numbers may differ and be one label, as elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class DataTerm(Term):
     """A term of data along the sample dim, given as a DataArray or by a coordinate's name.
 
-    ``source`` is the name of a coordinate while the term is unbound; ``data`` is None until then,
-    and in a term read from a fit that does not keep its data, since they have ``pixel_dims``.
+    ``source`` is the name of the coordinate; ``data`` is None until the term is bound to it, and
+    in a term read from a fit that does not keep its data, since they have ``pixel_dims``.
     """
 
     kinds: ClassVar[str] = "biuf"
@@ -38,6 +43,9 @@ class DataTerm(Term):
     def __post_init__(self) -> None:
         """Check the arguments, which may come from a file, and bring them to their one form."""
         check_name(self.name)
+        source: object = self.source
+        if source is not None and not isinstance(source, str):
+            raise ValueError(f"{self.word} takes the name of a coordinate, not {source!r}.")
         object.__setattr__(self, "pixel_dims", tuple(map(str, self.pixel_dims)))
         if self.data is not None and self.data.dtype.kind not in self.kinds:
             raise DtypeError(
@@ -80,7 +88,6 @@ class DataTerm(Term):
         found = super().to_json()
         found = {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
         if self.data is not None or self.pixel_dims:
-            found.pop("source", None)
             found["name"] = self.label
             found |= {"pixel_dims": list(self.pixel_dims)} if self.pixel_dims else {}
             found |= {} if self.pixel_dims else {"variable": self.variable}
@@ -113,7 +120,7 @@ class DataTerm(Term):
                     f"{cls.word!r} needs its data, the variable {variable!r} of the fit, which is "
                     "not there. Keep it with the fit."
                 )
-            own["data"] = restore(variables[variable]).rename(own.get("name"))
+            own["data"] = restore(variables[variable]).rename(own.get("source") or own.get("name"))
         elif "source" not in own and not pixel_dims:
             raise ValueError(f"{cls.word!r} needs its argument 'source', the name of a coordinate.")
         return cls(**own, pixel_dims=tuple(pixel_dims))
@@ -132,20 +139,26 @@ class DataTerm(Term):
         LabelError
             There is no such coordinate, or the data do not lie along the sample dim.
         """
-        if self.pixel_dims:
+        if self.pixel_dims and self.data is None:
             return self
         (dim,) = coord.dims
         data = self._read(coord) if self.data is None else self.data
-        if dim not in data.dims or data.sizes[dim] != coord.size:
-            raise LabelError(
-                f"{self.word} {self.label!r} has the sizes {dict(data.sizes)}, and there are "
-                f"{coord.size} samples along {dim!r}. Pass one value a sample, along {dim!r}."
-            )
+        data = on_samples(data, coord, f"{self.word} {self.label!r}")
         pixel_dims = tuple(str(name) for name in data.dims if name != dim)
-        bound = replace(self, source=None, data=data, pixel_dims=pixel_dims)
+        bound = replace(self, data=data, pixel_dims=pixel_dims)
         if not bound.label:
             raise ValueError(
                 f"{self.word} has no name for its params. Pass name=, or a DataArray with a name."
+            )
+        if bound.label in map(str, data.dims):
+            raise ValueError(
+                f"{self.word} {bound.label!r} is called like a dim of its data, and a fit cannot "
+                "keep both. Pass name=."
+            )
+        if "/" in bound.label:
+            raise ValueError(
+                f"{self.word} {bound.label!r} has a slash in its name, which no file takes as that "
+                "of a variable. Pass name=."
             )
         return bound.learn(dim)
 
@@ -208,6 +221,52 @@ def source_or_data(data: object) -> dict[str, Any]:
     )
 
 
+def on_samples(data: xr.DataArray, coord: xr.DataArray, what: str) -> xr.DataArray:
+    """Return data in the order of the samples.
+
+    Raises
+    ------
+    LabelError
+        They do not lie along the sample dim, or lack some of its labels.
+    """
+    (dim,) = coord.dims
+    mine, theirs = _index(data, dim), _index(coord, dim)
+    if mine is None or theirs is None or dim not in data.dims:
+        if data.sizes.get(dim) != coord.size:
+            raise LabelError(
+                f"{what} has the sizes {dict(data.sizes)}, and there are {coord.size} samples "
+                f"along {dim!r}. Pass one value a sample, along {dim!r}."
+            )
+        return data
+    if mine.equals(theirs) or _same_numbers(mine, theirs):
+        return data
+    order = mine.get_indexer(theirs) if mine.is_unique else np.full(len(theirs), -1)
+    absent = theirs[order < 0]
+    if len(absent):
+        raise LabelError(
+            f"{what} has no value for {len(absent)} of the {coord.size} labels along {dim!r}, such "
+            f"as {absent[0]}. Pass one value for each label, each label once."
+        )
+    return data.isel({dim: order})
+
+
+def _index(data: xr.DataArray, dim: Any) -> pd.Index[Any] | None:
+    """Return the labels of a dim, if it has some."""
+    index = data.xindexes.get(dim)
+    return None if index is None else index.to_pandas_index()
+
+
+def _same_numbers(mine: pd.Index[Any], theirs: pd.Index[Any]) -> bool:
+    """Say whether two indexes hold the same numbers in the same order, up to rounding."""
+    kinds = {getattr(index.dtype, "kind", "O") for index in (mine, theirs)}
+    if len(mine) != len(theirs) or len(mine) < 2 or not kinds <= set("iuf"):
+        return False
+    first, second = mine.to_numpy(np.float64), theirs.to_numpy(np.float64)
+    spacings = np.diff(np.unique(second))
+    return bool(spacings.size) and bool(np.abs(first - second).max() <= SAME_LABEL * spacings.min())
+
+
 def one_over(units: str) -> str:
-    """Return the UDUNITS text of one over some units."""
-    return per("" if units == "1" else units, 1)
+    """Return the UDUNITS text of one over some units: ``"m-1 s"`` of m/s, ``"K-1"`` of degC."""
+    factor = multiply_units(units, "", -1, difference=True) if units else ""
+    return "" if factor == "1" else factor

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from xr_lstsq.design.columns import Columns
@@ -134,7 +135,7 @@ def _texts(data: xr.DataArray) -> list[str | None]:
 
 def _text(value: object) -> str | None:
     """Return a level as a text; None where it is missing."""
-    if value is None or value in ("", "nan") or value != value:
+    if value is None or pd.isna(value) or value in ("", "nan"):
         return None
     if isinstance(value, bytes):
         return value.decode()
@@ -153,5 +154,12 @@ def _order(text: str) -> tuple[int, float, str]:
 def _names(label: str, levels: list[str]) -> tuple[str, ...]:
     """Return the names of the params, of characters that variables can have."""
     names = [f"{label}_{re.sub('[^A-Za-z0-9_.-]+', '_', level)}" for level in levels]
-    twice = {name for name in names if names.count(name) > 1}
-    return tuple(f"{n}_{k}" if n in twice else n for k, n in enumerate(names))
+    taken = set(names)
+    found: list[str] = []
+    for name in names:
+        own, count = name, 1
+        while own in found or (count > 1 and own in taken):
+            count += 1
+            own = f"{name}_{count}"
+        found.append(own)
+    return tuple(found)

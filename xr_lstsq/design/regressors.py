@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from xr_lstsq.design.columns import COLUMN, Columns
+from xr_lstsq.design.coordinate import is_finite
 from xr_lstsq.design.data import DataTerm, one_over, source_or_data
 from xr_lstsq.design.registry import register
 
@@ -33,27 +34,37 @@ class Covariate(DataTerm):
         if not isinstance(flag, bool) and flag not in ("True", "False"):
             raise ValueError(f"standardize={flag!r} is neither True nor False. Pass one of them.")
         object.__setattr__(self, "standardize", flag in (True, "True"))
+        mean, std = self.mean, self.std
+        if mean is None and std is None:
+            return
+        if not (self.standardize and is_finite(mean) and is_finite(std) and std > 0):
+            raise ValueError(
+                f"mean={self.mean!r} and std={self.std!r} must be numbers, the second above 0, and "
+                "stand beside standardize=True."
+            )
 
     def learn(self, dim: Any) -> Self:
         """Take mean and standard deviation along the samples, unless there are some."""
+        del dim
         if not self.standardize or self.mean is not None or self.data is None or self.pixel_dims:
             return self
-        values = self.data.astype(np.float64)
-        mean, std = float(values.mean(dim)), float(values.std(dim, ddof=1))
-        if not std > 0:
+        values = self.data.to_numpy().astype(np.float64)
+        values = values[np.isfinite(values)]
+        # Of a constant the rounding of its mean would be scaled up
+        if not values.size or values.min() == values.max():
             raise ValueError(
                 f"covariate {self.label!r} is constant and has no standard deviation. "
                 "Drop standardize=True, or the term."
             )
-        return replace(self, mean=mean, std=std)
+        return replace(self, mean=float(values.mean()), std=float(values.std(ddof=1)))
 
     def columns(self, data: xr.DataArray, dim: Any) -> Columns:
         """Make the one column, (n, 1), or (sample dim, `COLUMN`, pixel dims)."""
         column = data.astype(np.float64)
         column = column.where(np.isfinite(column))
         if self.standardize:
-            mean = column.mean(dim) if self.mean is None else self.mean
-            std = column.std(dim, ddof=1) if self.std is None else self.std
+            known: Any = (self.mean, self.std)
+            mean, std = _scale(column, dim) if self.pixel_dims else known
             column = (column - mean) / std
         matrix: Any = column.to_numpy()[:, None] if column.ndim == 1 else None
         if matrix is None:
@@ -68,6 +79,14 @@ class Covariate(DataTerm):
             levels=(False,),
             origins=("",),
         )
+
+
+def _scale(column: xr.DataArray, dim: Any) -> tuple[xr.DataArray, xr.DataArray]:
+    """Return mean and standard deviation of each pixel; a constant becomes exactly 0."""
+    least = column.min(dim)
+    varies = column.max(dim) > least
+    mean = column.mean(dim).where(varies, least)
+    return mean, column.where(varies).std(dim, ddof=1).where(varies, 1.0)
 
 
 def covariate(

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from xr_lstsq.design.columns import Columns
-from xr_lstsq.design.data import one_over
+from xr_lstsq.design.data import on_samples, one_over
 from xr_lstsq.design.kept import KEPT, restore
 from xr_lstsq.design.registry import register
 from xr_lstsq.design.terms import Term
@@ -104,26 +104,22 @@ class Endmembers(Term):
             The spectra do not have the dim of the bands, or not all of the bands.
         """
         (dim,) = coord.dims
-        if dim not in self.spectra.dims:
+        if dim not in self.spectra.dims or dim == self.param_dim:
+            told = "" if self.param_dim is None else f" and param_dim={self.param_dim!r}"
             raise LabelError(
-                f"spectra has the dims {self.spectra.dims}, and the bands lie along {dim!r}. "
-                f"Rename its dim, or pass dim=."
+                f"spectra has the dims {self.spectra.dims}{told}, and the bands lie along {dim!r}. "
+                "Rename its dims, or pass dim=."
             )
-        own = self._own_dim(dim)
+        own = next(str(name) for name in self.spectra.dims if name != dim)
         spectra = self.spectra.transpose(dim, own)
         if self.interpolate:
             spectra = _interpolated(spectra, coord)
-        if spectra.sizes[dim] != coord.size:
-            raise LabelError(
-                f"spectra has {spectra.sizes[dim]} bands, and there are {coord.size} along "
-                f"{dim!r}. Select the same bands, or pass interpolate=True."
-            )
-        return replace(self, spectra=spectra, param_dim=own)
-
-    def _own_dim(self, dim: Any) -> str:
-        """Return the dim of the endmembers."""
-        others = [str(name) for name in self.spectra.dims if name != dim]
-        return others[0] if self.param_dim is None or self.param_dim == dim else self.param_dim
+        spectra = on_samples(spectra, coord, "spectra")
+        if f"{KEPT}{own}" == VARIABLE:
+            # The variable that keeps them would be called like its own dim
+            spectra, own = spectra.rename({own: "endmember"}), "endmember"
+        # Once on the bands of a cube they are matched: to interpolate again would say too much
+        return replace(self, spectra=spectra, param_dim=own, interpolate=False)
 
     def evaluate(self, coord: xr.DataArray) -> Columns:
         """Make one column a spectrum, (bands, endmembers); see `Term.evaluate`."""
@@ -132,6 +128,12 @@ class Endmembers(Term):
         labels = bound.spectra.coords.get(own)
         count = bound.spectra.sizes[own]
         names = [str(k) for k in (range(count) if labels is None else labels.values.tolist())]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise LabelError(
+                f"spectra has the endmembers {twice} more than once, and each param needs its own "
+                f"name. Rename them with assign_coords({own}=...)."
+            )
         units = one_over(str(self.spectra.attrs.get("units", "")).strip())
         return Columns(
             matrix=bound.spectra.to_numpy().astype(np.float64),
@@ -202,6 +204,11 @@ def _interpolated(spectra: xr.DataArray, coord: xr.DataArray) -> xr.DataArray:
         )
     order = np.argsort(mine, kind="stable")
     mine = mine[order].astype(np.float64)
+    if not np.isfinite(mine).all() or (np.diff(mine) == 0).any():
+        raise LabelError(
+            f"interpolate=True needs each label along {dim!r} of the spectra once, and some are "
+            f"missing or stand there twice. Average them with spectra.groupby({dim!r}).mean()."
+        )
     if not (theirs.min() >= mine[0] and theirs.max() <= mine[-1]):
         raise LabelError(
             f"the bands of the cube run from {theirs.min():g} to {theirs.max():g}, and those of "

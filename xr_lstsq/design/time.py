@@ -18,6 +18,7 @@ from xr_lstsq.design.columns import Columns
 from xr_lstsq.design.coordinate import Number, SampleAxis, as_number, is_finite
 from xr_lstsq.design.powers import stable_powers
 from xr_lstsq.design.registry import register
+from xr_lstsq.outputs import multiply_units
 
 __all__ = ["Harmonics", "Polynomial", "harmonics", "per", "polynomial"]
 
@@ -245,7 +246,7 @@ def per(unit: str, power: int) -> str:
     """Return the UDUNITS text of ``unit`` to the power ``-power``."""
     if power == 0 or not unit:
         return ""
-    return f"{unit}-{power}" if unit.replace("_", "").isalpha() else f"({unit})^-{power}"
+    return multiply_units(unit, "", -power, difference=True)
 
 
 def ratio(tick: int | None, unit: int, power: int) -> float:

@@ -138,10 +138,11 @@ def _select(data: xr.DataArray, what: str, coord: xr.DataArray) -> xr.DataArray:
     try:
         return data.sel({dim: coord.values})
     except (KeyError, ValueError, TypeError):
+        beside = "" if data.name is None else f", a coordinate {data.name!r} with at"
         held = f"{data.sizes[dim]} labels of {dim!r}" if dim in data.coords else "no labels"
         msg = (
             f"{what} is kept with the fit at {held}, and at has others. Pass labels of the "
-            f"cube's, a coordinate {data.name!r} with at, or a design matrix."
+            f"cube's{beside}, or a design matrix."
         )
         raise LabelError(msg) from None
 
