@@ -57,9 +57,8 @@ def solve(
         is fitted variable by variable.
     design : DataArray, Term, str or array
         A DataArray with the dims (dim, param), plus pixel dims when it differs per pixel; a term
-        of `xr_lstsq.design`; a string in the terms' grammar such as ``"polynomial(1) +
-        harmonics(1, 2)"``, or a formula such as ``"~ 1 + years + C(sensor)"``; or a plain (n, p)
-        array in the cube's order.
+        of `xr_lstsq.design`; a string in its grammar such as ``"polynomial(1) + harmonics(1)"``,
+        or a formula, ``"~ 1 + years + C(sensor)"``; or a plain (n, p) array in the cube's order.
     dim : hashable, optional
         The sample dim. None takes the one dim shared with a labelled (dim, param) design, else the
         cube's only dim of dates.

@@ -243,7 +243,7 @@ def network(
     r. Lengths of intervals are rounded once, to float64. A constraint [2]_, [3]_ adds, for pixels
     of short rank only, :math:`|\gamma (I - P) D x|^2` to the sum of squares, with x the params,
     D x the displacements at all dates, P the projection on polynomials of time of its degree, a
-    constant among them, and :math:`\gamma` = 1e-4 beside a pair of weight 1.
+    constant among them, and :math:`\gamma` 1e-4 times the root of the pixel's largest weight.
 
     References
     ----------
@@ -254,8 +254,7 @@ def network(
        analysis of Mexico City subsidence constrained by radar interferometry. J. Appl. Geophys.
        69. https://doi.org/10.1016/j.jappgeo.2009.02.010
     .. [3] M.-P. Doin et al., 2011. Presentation of the small baseline NSBAS processing chain on a
-       case example: the Etna deformation monitoring from 2003 to 2010 using Envisat data. Proc.
-       ESA Fringe 2011.
+       case example: the Etna deformation monitoring from 2003 to 2010. Proc. ESA Fringe 2011.
 
     Examples
     --------
