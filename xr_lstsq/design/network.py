@@ -237,7 +237,7 @@ def network(
 
     Notes
     -----
-    With dates :math:`t_0 < \dots < t_m`, the value of a pair (r, s) is :math:`d(t_s) - d(t_r)`,
+    With dates :math:`t_0 < \ldots < t_m`, the value of a pair (r, s) is :math:`d(t_s) - d(t_r)`,
     which is :math:`\sum_{r < k \le s} v_k (t_k - t_{k-1})` with velocities [1]_,
     :math:`\sum_{r < k \le s} \Delta_k` with increments, and the other sign where s is earlier than
     r. Lengths of intervals are rounded once, to float64. A constraint [2]_, [3]_ adds, for pixels

@@ -173,7 +173,7 @@ def spline(
 
     Notes
     -----
-    Columns :math:`B_2(t), B_3(t), \dots`, the normalised B-splines [1]_ on the knots with both
+    Columns :math:`B_2(t), B_3(t), \ldots`, the normalised B-splines [1]_ on the knots with both
     boundaries taken degree + 1 times, computed by `scipy.interpolate.BSpline`. They add up to 1
     with the first, :math:`B_1`, which is left out as in R's ``bs`` [2]_: with a constant beside
     them all splines on these knots can be fitted, and the constant is the value at the first label.
