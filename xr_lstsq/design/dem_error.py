@@ -244,6 +244,9 @@ def dem_error(
     radians, and the height error is that times :math:`\lambda / (4 \pi)`, with the sign by which
     the phase was made of range. Pixels whose slant range or sine is not above 0 are missing.
 
+    Baselines of pairs close over triplets as displacements do, so that a `network` explains the
+    column whole: fit it beside fewer unknowns than dates, such as ``pairs(polynomial(1))``.
+
     References
     ----------
     .. [1] H. Fattahi, F. Amelung, 2013. DEM error correction in InSAR time series. IEEE TGRS 51.

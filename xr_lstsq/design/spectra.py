@@ -93,7 +93,13 @@ class Endmembers(Term):
         """Change the spectra by a function, unless they are to be interpolated."""
         if self.interpolate:
             return self
-        return replace(self, spectra=function(self.spectra, "spectra"))
+        try:
+            return replace(self, spectra=function(self.spectra, "spectra"))
+        except LabelError as error:
+            # Of spectra the nearest label is no match
+            found = str(error).partition(" Give ")[0]
+            remedy = "Select the same bands, or interpolate on request: interpolate=True."
+            raise LabelError(f"{found} {remedy}") from error
 
     def bind(self, coord: xr.DataArray) -> Self:
         """Bring the spectra to the bands of the cube; see `Term.bind`.
