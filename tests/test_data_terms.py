@@ -197,7 +197,7 @@ def test_spectra_are_matched_by_their_bands() -> None:
         there = np.isfinite(cube.values[:, *place])
         want = np.linalg.lstsq(spectra.values[there], cube.values[there][:, *place], rcond=None)[0]
         np.testing.assert_allclose(fit["coef"].values[:, *place], want, rtol=1e-9)
-    with pytest.raises(LabelError, match="spectra has 11 labels along 'band' .*interpolate=True"):
+    with pytest.raises(LabelError, match=r"spectra has 11 labels along 'band' .*interpolate=True"):
         cube.lstsq.solve(design.endmembers(spectra[1:]), "band")
 
 
