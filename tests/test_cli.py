@@ -132,7 +132,7 @@ def test_deficient_pixels_hold_what_is_asked_for(cube: xr.Dataset) -> None:
         (["--device", "cuda:99"], 1, "cuda:99"),
         (["-o", "in.nc"], 2, "is the file that the data are read from"),
         (["-o", "no/fit.nc"], 1, "is not a directory"),
-        (["-o", "fit.tif"], 2, "suffix '.tif'"),
+        (["-o", "fit.tif2"], 2, "suffix '.tif2'"),
     ],
 )
 def test_an_error_is_one_line_with_its_exit_code(

@@ -264,10 +264,10 @@ def test_bad_files_are_refused_and_nothing_is_written(cube_file: Path, tmp_path:
         runs.solve_file(cube_file, cube_file, DESIGN, var="ndvi")
     with pytest.raises(WriteError, match="is not a directory"):
         runs.solve_file(cube_file, tmp_path / "no" / "fit.nc", DESIGN, var="ndvi")
-    with pytest.raises(ValueError, match=r"suffix '\.tif', and a fit is written as netCDF"):
-        runs.solve_file(cube_file, tmp_path / "fit.tif", DESIGN, var="ndvi")
-    with pytest.raises(ValueError, match=r"suffix '\.zarr', and a fit is written as netCDF"):
-        runs.write_fit(make_cube(), tmp_path / "fit.zarr")
+    with pytest.raises(ValueError, match=r"suffix '\.tif2'\. Use one of \.nc"):
+        runs.solve_file(cube_file, tmp_path / "fit.tif2", DESIGN, var="ndvi")
+    with pytest.raises(ValueError, match=r"suffix '\.hdf9'\. Use one of \.nc"):
+        runs.write_fit(make_cube(), tmp_path / "fit.hdf9")
     assert made(tmp_path) == []
 
 

@@ -14,13 +14,11 @@ import numpy as np
 import xarray as xr
 
 from xr_lstsq import pipeline
-from xr_lstsq.formats import netcdf, target
+from xr_lstsq.formats import target
+from xr_lstsq.formats.table import by_suffix
 from xr_lstsq.runs.source import open_cube, read_errors, refuse_processes
 
 __all__ = ["RunSummary", "solve_file", "write_fit"]
-
-FORMATS = {".nc": netcdf, ".nc4": netcdf, ".cdf": netcdf}
-"""Format of a file by its suffix."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def solve_file(
     """
     started = time.perf_counter()
     target.refuse_sources(target.resolve(output), [source])
-    file_format = _format(output)
+    file_format = by_suffix(output)
     refuse_processes()
     with open_cube(
         source,
@@ -159,7 +157,7 @@ def write_fit(
         A path that is read by the fit or has another suffix than .nc, a fit that netCDF cannot
         hold, or dask's process scheduler.
     """
-    file_format = _format(path)
+    file_format = by_suffix(path)
     if any(variable.chunks is not None for variable in fit.variables.values()):
         refuse_processes()
     file_format.write(fit, path, store=store, history=_history("to_netcdf", {}))
@@ -186,15 +184,6 @@ class _Counter:
 
     def by_status(self) -> dict[str, int]:
         return dict(zip(self.meanings, self.counts.tolist(), strict=True))
-
-
-def _format(path: str | os.PathLike[str]) -> Any:
-    """Return the module for the format that the suffix of a path names."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in FORMATS:
-        msg = f"'{path}' has the suffix {suffix!r}, and a fit is written as netCDF."
-        raise ValueError(msg + f" Use one of {', '.join(FORMATS)}.")
-    return FORMATS[suffix]
 
 
 def _history(action: str, given: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from xr_lstsq.arguments import shared_dims
 from xr_lstsq.blocks import scheduler_name
 from xr_lstsq.errors import LabelError
 from xr_lstsq.formats import chunks as file_chunks
-from xr_lstsq.formats import netcdf
+from xr_lstsq.formats.table import to_read
 from xr_lstsq.labels import choose, find_dim
 
 __all__ = ["Source", "open_cube", "read_errors", "refuse_processes", "sample_path"]
@@ -102,12 +102,12 @@ def open_cube(
     FileNotFoundError, OSError
         A file that cannot be read.
     """
-    with netcdf.open(path) as probe:
+    with to_read(path).open(path) as probe:
         beside = shared_dims(design, param_dim)
         var, names = _variables(probe, var, dim, beside, weights=weights, valid=valid)
         dim = find_dim(probe[var], dim, beside)
         plan = file_chunks.plan(probe[var], dim, [probe[name] for name in names.values()], chunks)
-    with netcdf.open(path, chunks=plan) as opened:
+    with to_read(path).open(path, chunks=plan) as opened:
         yield Source(opened, var, dim, names)
 
 
