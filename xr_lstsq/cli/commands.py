@@ -78,6 +78,17 @@ def explain(source: Path, design: str, **options: Any) -> None:
 
 
 @main.command()
+@click.argument("fit", metavar="FIT", type=click.Path(path_type=Path))
+def info(fit: Path) -> None:
+    """Say what a fit in a file is: what was fitted, with what, and the pixels of each status."""
+    with _one_line_errors():
+        from xr_lstsq import runs
+
+        table = str(runs.info_file(fit))
+    click.echo(table)
+
+
+@main.command()
 @click.option(
     "-o",
     "--output",

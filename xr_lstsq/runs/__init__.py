@@ -1,9 +1,18 @@
-"""Runs on files: a fit written chunk by chunk, or said beforehand what it will take."""
+"""Runs on files: a fit written chunk by chunk, said beforehand what it will take, or described."""
 
 from __future__ import annotations
 
 from xr_lstsq.runs.explain import explain_file
 from xr_lstsq.runs.files import RunSummary, solve_file, write_fit
+from xr_lstsq.runs.info import FitInfo, info_file
 from xr_lstsq.runs.source import sample_path
 
-__all__ = ["RunSummary", "explain_file", "sample_path", "solve_file", "write_fit"]
+__all__ = [
+    "FitInfo",
+    "RunSummary",
+    "explain_file",
+    "info_file",
+    "sample_path",
+    "solve_file",
+    "write_fit",
+]
