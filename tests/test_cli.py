@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -63,9 +64,11 @@ def test_the_shell_gives_the_fit_of_python(cube: xr.Dataset) -> None:
 
 
 @pytest.mark.usefixtures("cube")
-def test_the_summary_is_two_lines_and_the_bar_shows_pixels() -> None:
+def test_the_summary_is_three_lines_and_the_bar_shows_pixels() -> None:
     result = solve("--valid", "clear")
-    first, second = result.stdout.splitlines()
+    first, second, third = result.stdout.splitlines()
+    assert re.fullmatch(r"Stages: (\w+ \d+\.\d s, ){3}of all threads together", third)
+    assert [word for word in ("read", "solve", "write") if word not in third] == []
     assert first.startswith("98 of 99 pixels solved in ")
     assert first.endswith("written to fit.nc")
     assert second == "Status: solved 98, no_data 1"
@@ -195,7 +198,7 @@ def test_the_demo_writes_a_fit_and_a_picture(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "demo"
     assert names(folder) == ["demo.png", "demo_fit.nc"]
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
-    assert len(result.stdout.splitlines()) == 3
+    assert len(result.stdout.splitlines()) == 4
     fit = read(str(folder / "demo_fit.nc"))
     assert fit["param"].values.tolist() == [
         "intercept",

@@ -291,7 +291,7 @@ def test_a_chunk_damaged_on_disk_names_the_input(tmp_path: Path) -> None:
     place = content.index(cube["ndvi"].values.tobytes()[400:500])
     content[place] ^= 0xFF  # the check sum of the chunk is wrong now
     (tmp_path / "in.nc").write_bytes(content)
-    with pytest.raises(OSError, match=r"Reading '.*in\.nc' failed part-way .*damaged"):
+    with pytest.raises(OSError, match=r"Reading 'ndvi' of '.*in\.nc' at its only .*damaged"):
         runs.solve_file(tmp_path / "in.nc", tmp_path / "fit.nc", DESIGN)
     assert made(tmp_path) == ["in.nc"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import warnings
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from xr_lstsq.cli.options import fit_options
+from xr_lstsq.cli.options import fit_options, run_options
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -55,15 +56,19 @@ xr-lstsq {} --var ndvi --dim time \\
 @click.option(
     "--store", type=click.Choice(["float32", "float64"]), help="Type of the floats in OUT.nc."
 )
+@run_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar and no summary.")
-def solve(source: Path, output: Path, design: str, *, quiet: bool, **options: Any) -> None:
+def solve(
+    source: Path, output: Path, design: str, *, quiet: bool, log_json: str | None, **options: Any
+) -> None:
     """Fit the pixels of IN.nc and write coefficients, nobs, rank and status."""
-    with _one_line_errors(), _bar(quiet=quiet) as progress:
+    with _one_line_errors(), _log(log_json) as tell, _bar(quiet=quiet) as progress:
         from xr_lstsq import runs
 
-        summary = runs.solve_file(source, output, design, progress=progress, **options)
+        summary = runs.solve_file(source, output, design, progress=progress, tell=tell, **options)
     if not quiet:
-        _print_summary(summary, options["deficient"])
+        # Standard output is for the events alone where these go there
+        _print_summary(summary, options["deficient"], err=log_json == "-")
 
 
 @main.command(epilog=_EXAMPLE.format("explain ndvi.nc"))
@@ -157,7 +162,23 @@ def _bar(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
             bar.close()
 
 
-def _print_summary(summary: RunSummary, deficient: str) -> None:
+@contextmanager
+def _log(path: str | None) -> Iterator[Callable[[dict[str, Any]], None] | None]:
+    """Give a function that appends the record of an event to a file as a line of JSON."""
+    if path is None:
+        yield None
+        return
+    with click.open_file(path, "a", encoding="utf-8") as file:
+
+        def tell(record: dict[str, Any]) -> None:
+            # At once, and a number that JSON does not know as text
+            file.write(json.dumps(record, default=str) + "\n")
+            file.flush()
+
+        yield tell
+
+
+def _print_summary(summary: RunSummary, deficient: str, *, err: bool = False) -> None:
     rate = summary.pixels / max(summary.seconds, 1e-9)
     solved = summary.statuses.get("solved", 0)
     holds = {"min_norm": "minimum-norm coefficients kept", "nan": "NaN"}[deficient]
@@ -165,9 +186,13 @@ def _print_summary(summary: RunSummary, deficient: str) -> None:
     rest = [f"{n} {count}{legend.get(n, '')}" for n, count in summary.statuses.items() if count]
     click.echo(
         f"{solved} of {summary.pixels} pixels solved in {summary.seconds:.1f} s "
-        f"({rate:.3g} pixels/s), written to {summary.output}"
+        f"({rate:.3g} pixels/s), written to {summary.output}",
+        err=err,
     )
-    click.echo(f"Status: {', '.join(rest) or 'no pixels'}")
+    click.echo(f"Status: {', '.join(rest) or 'no pixels'}", err=err)
+    if summary.stages:
+        spent = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in summary.stages.items())
+        click.echo(f"Stages: {spent}, of all threads together", err=err)
 
 
 @contextmanager

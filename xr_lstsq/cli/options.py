@@ -10,7 +10,7 @@ import click
 from xr_lstsq.method import COV_TYPES
 from xr_lstsq.outputs import DEFAULT, STATS
 
-__all__ = ["fit_options"]
+__all__ = ["fit_options", "run_options"]
 
 
 def _parse_chunks(
@@ -114,6 +114,41 @@ _OPTIONS = (
     ),
 )
 """What every command asks about a fit."""
+
+
+_RUN_OPTIONS = (
+    click.option(
+        "--max-memory",
+        metavar="SIZE",
+        help="Memory of the whole process, such as 1GB; at least 500MB. On a cluster, of each "
+        "worker.",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Solve on the workers of a dask scheduler, such as tcp://10.0.0.1:8786.",
+    ),
+    click.option(
+        "--skip-unreadable",
+        is_flag=True,
+        help="Go on where IN.nc cannot be read; pixels there get NaN and the status failed.",
+    ),
+    click.option(
+        "--log-json",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, allow_dash=True),
+        help="Append a line of JSON for each event: start, window, end or error. - is standard "
+        "output.",
+    ),
+)
+"""How a run is done."""
+
+
+def run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a run."""
+    for option in reversed(_RUN_OPTIONS):
+        command = option(command)
+    return command
 
 
 def fit_options(command: Callable[..., None]) -> Callable[..., None]:

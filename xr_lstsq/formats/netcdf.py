@@ -19,6 +19,7 @@ import xarray as xr
 # inside them while this module closes its file, so both sides hold the lock that xarray holds.
 from xarray.backends.netCDF4_ import NETCDF4_PYTHON_LOCK
 
+from xr_lstsq import clock
 from xr_lstsq.formats.cf import attributes, auxiliary, links
 from xr_lstsq.formats.target import disk_errors, partial_file, reason, refuse_sources, resolve
 from xr_lstsq.formats.windows import blocks_at_once, groups, windows
@@ -284,7 +285,7 @@ def _write_window(
 ) -> None:
     """Compute one window of a group of variables in one call, and write it."""
     block = lazy.compute()
-    with disk_errors(target), NETCDF4_PYTHON_LOCK:
+    with clock.stage("write"), disk_errors(target), NETCDF4_PYTHON_LOCK:
         for name, variable in block.variables.items():
             if variable.size == 0:
                 continue

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 
 import numpy as np
 import xarray as xr
 
-__all__ = ["Chunks", "blocks_at_once", "groups", "windows"]
+__all__ = ["Chunks", "at_most", "blocks_at_once", "groups", "windows"]
 
 WINDOW_BYTES = 256 * 2**20
 SLAB_BYTES = 64 * 2**20
+
+_LIMITS: ContextVar[tuple[int, int] | None] = ContextVar("limits", default=None)
 
 Chunks = dict[Hashable, tuple[int, ...]]
 """Sizes of the pieces along each dim that is cut."""
@@ -57,6 +61,8 @@ def _slabs(variable: xr.Variable) -> Chunks:
 def blocks_at_once(group: xr.Dataset, chunks: Chunks) -> int:
     """Return how many blocks one window may hold: enough for all threads, within WINDOW_BYTES.
 
+    `at_most` sets other limits.
+
     Parameters
     ----------
     group : xarray.Dataset
@@ -65,8 +71,28 @@ def blocks_at_once(group: xr.Dataset, chunks: Chunks) -> int:
         How they are cut.
     """
     blocks = math.prod(len(sizes) for sizes in chunks.values())
-    fitting = WINDOW_BYTES * blocks // max(1, group.nbytes)
-    return max(1, min(2 * (os.cpu_count() or 1), fitting))
+    nbytes, threads = _LIMITS.get() or (WINDOW_BYTES, os.cpu_count() or 1)
+    fitting = nbytes * blocks // max(1, group.nbytes)
+    return max(1, min(2 * threads, fitting))
+
+
+@contextmanager
+def at_most(*, nbytes: int | None, threads: int | None) -> Iterator[None]:
+    """Set what a window may hold in all writing inside.
+
+    Parameters
+    ----------
+    nbytes : int, optional
+        Bytes of results. None is WINDOW_BYTES.
+    threads : int, optional
+        Threads that compute; a window has two blocks for each. None is the number of cores.
+    """
+    limits = (nbytes or WINDOW_BYTES, threads or os.cpu_count() or 1)
+    before = _LIMITS.set(limits)
+    try:
+        yield
+    finally:
+        _LIMITS.reset(before)
 
 
 def windows(chunks: Chunks, at_once: int) -> Iterator[dict[Hashable, slice]]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass
-from importlib import metadata
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import xarray as xr
 
-from xr_lstsq import pipeline
 from xr_lstsq.formats import target
 from xr_lstsq.formats.table import by_suffix
-from xr_lstsq.runs.source import open_cube, read_errors, refuse_processes
+from xr_lstsq.runs.cluster import Stages, cluster_errors, connected
+from xr_lstsq.runs.events import Progress, Teller, plain, program
+from xr_lstsq.runs.job import lazy_fit
+from xr_lstsq.runs.source import read_errors, refuse_processes
 
 __all__ = ["RunSummary", "solve_file", "write_fit"]
 
@@ -35,12 +34,17 @@ class RunSummary:
         Number of pixels of each status; statuses that no pixel has are in it with 0.
     seconds : float
         Wall-clock time.
+    stages : dict of str to float
+        Seconds spent in ``read`` (with unpacking), ``solve`` (with copies to and from the device)
+        and ``write``. Those of all threads and workers are added up, so together they may be more
+        than `seconds`.
     """
 
     output: Path
     pixels: int
     statuses: dict[str, int]
     seconds: float
+    stages: dict[str, float] = field(default_factory=dict)
 
 
 def solve_file(
@@ -54,7 +58,11 @@ def solve_file(
     valid: str | None = None,
     store: Literal["float32", "float64"] | None = None,
     chunks: Mapping[str, int] | None = None,
+    max_memory: int | str | None = None,
+    scheduler: str | None = None,
+    skip_unreadable: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    tell: Teller | None = None,
     **options: Any,
 ) -> RunSummary:
     """Fit a cube in a file and write the fit to a file, in bounded memory.
@@ -77,8 +85,20 @@ def solve_file(
         Type of the floats in the file; the fit itself is computed in ``dtype``.
     chunks : mapping of str to int, optional
         Pixels of a chunk along each pixel dim. None follows the storage of the file.
+    max_memory : int or str, optional
+        Memory of this whole process, in bytes or as ``"2GB"``, at least 500 MB: chunks, threads,
+        what is written at once and the solver are cut to it. On a cluster, of each worker; None
+        takes there what the workers are allowed.
+    scheduler : str, optional
+        Address of a dask scheduler, whose workers must see `source` under the same name. None is
+        the scheduler in force.
+    skip_unreadable : bool
+        True gives pixels of chunks that cannot be read the status failed, NaN, and nobs and rank 0,
+        each chunk with a warning, instead of ending with an error.
     progress : callable, optional
         Called with the numbers of pixels done and in all, first with 0 done.
+    tell : callable, optional
+        Called with a dict for each event (see Notes).
     **options
         Further arguments of `xr_lstsq.solve`, such as ``stats`` or ``nodata``.
 
@@ -95,41 +115,61 @@ def solve_file(
         A file that cannot be read.
     WriteError
         A file that cannot be written; nothing of it is left.
+    RuntimeError
+        A cluster whose workers die on a chunk again and again.
 
     Notes
     -----
     A chunk holds all samples of its pixels, about 64 MiB of cube, in whole storage chunks of the
-    file where these allow it. A file that stores whole maps is read once for every chunk.
+    file where these allow it. A file that stores whole maps is read once for every chunk; a warning
+    says so, and how to store it better.
+
+    Events are plain data with the keys ``event`` and ``time`` (UTC, ISO 8601), and
+
+    - ``start``: ``pixels``, ``program``, ``source``, ``output``, ``arguments``, ``chunks`` (pixels
+      of the largest chunk along each dim), ``threads``, ``budget`` (bytes of each share of
+      `max_memory`, or null);
+    - ``window``, of chunks that are written: ``pixels``, ``done`` and ``total`` (pixels),
+      ``seconds`` since the one before, ``stages``;
+    - ``end``: ``pixels``, ``statuses``, ``seconds``, ``stages``, ``peak_bytes`` (of this process,
+      null where the system does not tell);
+    - ``error``: ``error`` (its class), ``message``, ``done``, ``seconds``.
     """
-    started = time.perf_counter()
-    target.refuse_sources(target.resolve(output), [source])
-    file_format = by_suffix(output)
-    refuse_processes()
-    with open_cube(
-        source,
-        design,
-        var=var,
-        dim=dim,
-        weights=weights,
-        valid=valid,
-        chunks=chunks,
-        param_dim=options.get("param_dim", "param"),
-    ) as found:
-        fit = pipeline.solve(found.cube, design, found.dim, **options, **found.samples())
-        fit.attrs = {**found.dataset.attrs, **fit.attrs}
-        counter = _Counter(fit["status"], progress)
-        given = {"var": found.var, "dim": found.dim, "design": design, **options, **found.names}
-        with read_errors(source):
-            file_format.write(
-                fit,
-                output,
-                source=source,
-                store=store,
-                history=_history(f"solve '{source}'", given),
-                on_block=counter.add,
-            )
-    seconds = time.perf_counter() - started
-    return RunSummary(Path(output), counter.total, counter.by_status(), seconds)
+    counter = Progress(progress, tell)
+    names = {"var": var, "dim": dim, "weights": weights, "valid": valid, "chunks": chunks}
+    try:
+        target.refuse_sources(target.resolve(output), [source])
+        file_format = by_suffix(output)
+        with connected(scheduler), cluster_errors(), read_errors(source):
+            refuse_processes()
+            stages = counter.stages = Stages()
+            with lazy_fit(
+                source, design, names, options, max_memory=max_memory, skip=skip_unreadable
+            ) as job:
+                given = job.given(design, options)
+                counter.begin(
+                    job.fit["status"],
+                    program=program(),
+                    source=str(source),
+                    output=str(output),
+                    arguments=plain(given),
+                    **job.facts(),
+                )
+                with job.limits():
+                    file_format.write(
+                        job.fit,
+                        output,
+                        source=source,
+                        store=store,
+                        history=_history(f"solve '{source}'", given),
+                        on_block=counter.add,
+                    )
+            spent = stages()
+    except BaseException as error:
+        counter.fail(error)
+        raise
+    counter.end(spent)
+    return RunSummary(Path(output), counter.total, counter.statuses, counter.seconds, spent)
 
 
 def write_fit(
@@ -154,36 +194,13 @@ def write_fit(
     WriteError
         A file that cannot be written; nothing of it is left.
     ValueError
-        A path that is read by the fit or has another suffix than .nc, a fit that netCDF cannot
+        A path that is read by the fit or whose suffix names no format, a fit that the format cannot
         hold, or dask's process scheduler.
     """
     file_format = by_suffix(path)
     if any(variable.chunks is not None for variable in fit.variables.values()):
         refuse_processes()
     file_format.write(fit, path, store=store, history=_history("to_netcdf", {}))
-
-
-class _Counter:
-    """Counts the pixels of the blocks that are written."""
-
-    def __init__(self, status: xr.DataArray, progress: Callable[[int, int], None] | None) -> None:
-        self.name = status.name
-        self.total = status.size
-        self.meanings = str(status.attrs["flag_meanings"]).split()
-        self.values = np.atleast_1d(status.attrs["flag_values"])
-        self.counts = np.zeros(len(self.values), dtype=np.int64)
-        self.progress = progress
-        self.add(xr.Dataset())
-
-    def add(self, block: xr.Dataset) -> None:
-        if self.name in block:
-            found = block[self.name].to_numpy().ravel()
-            self.counts += np.array([np.count_nonzero(found == value) for value in self.values])
-        if self.progress is not None:
-            self.progress(int(self.counts.sum()), self.total)
-
-    def by_status(self) -> dict[str, int]:
-        return dict(zip(self.meanings, self.counts.tolist(), strict=True))
 
 
 def _history(action: str, given: Mapping[str, Any]) -> str:
@@ -194,4 +211,4 @@ def _history(action: str, given: Mapping[str, Any]) -> str:
             continue
         plain = isinstance(value, (str, int, float, list, tuple)) or hasattr(value, "to_json")
         words.append(f"{name}={value!r}" if plain else f"{name}=<{type(value).__name__}>")
-    return " ".join([f"xr_lstsq {metadata.version('xr_lstsq')}:", action, *words])
+    return " ".join([f"{program()}:", action, *words])

@@ -1,0 +1,184 @@
+"""Variables of files as dask arrays whose chunks name file and place when they cannot be read."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import xarray as xr
+
+from xr_lstsq import clock, outputs
+from xr_lstsq.errors import warn
+
+__all__ = ["Readable", "blank", "lazily"]
+
+
+@dataclass(frozen=True)
+class Readable:
+    """A variable of a file, read chunk by chunk.
+
+    Attributes
+    ----------
+    values : dask array
+        Its values.
+    readable : Variable or None
+        True at the pixels that could be read, in chunks; None when a chunk that cannot be read is
+        an error.
+    """
+
+    values: Any
+    readable: xr.Variable | None
+
+
+def lazily(
+    variable: xr.DataArray,
+    chunks: tuple[tuple[int, ...], ...],
+    path: str | os.PathLike[str],
+    *,
+    dim: Hashable,
+    skip: bool,
+) -> Readable:
+    """Return a variable of an open file as a dask array.
+
+    Parameters
+    ----------
+    variable : DataArray
+        As opened, without dask if the format can.
+    chunks : tuple of tuple of int
+        Pieces along each dim.
+    path : path-like
+        The file, for errors.
+    dim : hashable
+        Sample dim, which is whole.
+    skip : bool
+        Whether a chunk that cannot be read is zeros, which `blank` takes out of the fit again,
+        instead of an error.
+    """
+    source = _Source(variable.variable, str(variable.name), str(path), skip)
+    # Not the same for the same file: on a cluster, results of an earlier run must not be found
+    token = f"read-{variable.name}-{uuid.uuid4().hex}"
+    meta = np.empty((0,) * variable.ndim, dtype=object if skip else variable.dtype)
+    read = da.from_array(
+        source, chunks=chunks, name=token, asarray=False, fancy=False, meta=meta, inline_array=True
+    )
+    if not skip:
+        return Readable(read, None)
+    values = da.map_blocks(
+        _values, read, dtype=variable.dtype, meta=np.empty((0,) * variable.ndim, variable.dtype)
+    )
+    axis = [variable.dims.index(dim)] if dim in variable.dims else []
+    flags = da.map_blocks(
+        _flags,
+        read,
+        axis=tuple(axis),
+        drop_axis=axis,
+        dtype=bool,
+        meta=np.empty((0,) * (variable.ndim - len(axis)), bool),
+    )
+    return Readable(values, xr.Variable([d for d in variable.dims if d != dim], flags))
+
+
+def blank(fit: xr.Dataset, readable: list[xr.Variable]) -> xr.Dataset:
+    """Return a lazy fit with status failed, and NaN or 0, at the pixels that could not be read.
+
+    Parameters
+    ----------
+    fit : Dataset
+        Lazy, with ``status``.
+    readable : list of Variable
+        Flags of all that was read; a pixel needs each.
+    """
+    read = readable[0]
+    for other in readable[1:]:
+        read = read & other
+    failed = outputs.STATUS["failed"]
+    changed = {}
+    for name, variable in fit.data_vars.items():
+        if variable.chunks is None or not set(read.dims) <= set(variable.dims):
+            continue
+        lost = failed if name == "status" else np.nan if variable.dtype.kind == "f" else 0
+        kept = xr.where(read, variable.variable, np.asarray(lost, variable.dtype))
+        changed[name] = variable.copy(data=kept.transpose(*variable.dims).data)
+    return fit.assign(changed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """A chunk that was read, or zeros in its place."""
+
+    values: Any
+    readable: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """What dask reads chunks from."""
+
+    variable: xr.Variable
+    name: str
+    path: str
+    skip: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.variable.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.variable.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.variable.dtype)
+
+    def __getitem__(self, key: Any) -> Any:
+        with clock.stage("read"):
+            here = self.variable[key]
+            try:
+                # Of formats that open files with dask alone; others know no scheduler
+                values = here.compute(scheduler="sync").to_numpy()
+            except MemoryError:
+                raise
+            except Exception as error:
+                # A file that is gone, or not there for a worker, is no damaged chunk
+                if not self.skip or not Path(self.path).exists():
+                    raise OSError(self._message(key, error)) from error
+                warn(f"{self._place(key)} cannot be read ({error}); its pixels get status failed.")
+                return _Block(np.zeros(here.shape, here.dtype), readable=False)
+        return _Block(values, readable=True) if self.skip else values
+
+    def _place(self, key: Any) -> str:
+        """Return the variable, file and chunk that were to be read."""
+        cut = [
+            f"{dim} {one.start}:{one.stop}"
+            for dim, one, size in zip(self.variable.dims, key, self.shape, strict=False)
+            if isinstance(one, slice) and (one.start or 0, one.stop) != (0, size)
+        ]
+        return f"{self.name!r} of '{self.path}' at {', '.join(cut) or 'its only chunk'}"
+
+    def _message(self, key: Any, error: Exception) -> str:
+        if not Path(self.path).exists():
+            return (
+                f"Reading {self._place(key)} failed: the file is not there (any more). On a "
+                "cluster every worker must see it under this name. Nothing was written."
+            )
+        return (
+            f"Reading {self._place(key)} failed ({error}); the file is damaged there, or its disk "
+            "failed. Nothing was written. Restore the file, or pass skip_unreadable=True "
+            "(--skip-unreadable in the shell), which gives these pixels the status failed."
+        )
+
+
+def _values(block: _Block) -> Any:
+    return block.values
+
+
+def _flags(block: _Block, axis: tuple[int, ...]) -> Any:
+    shape = [size for place, size in enumerate(block.values.shape) if place not in axis]
+    return np.full(shape, block.readable)
