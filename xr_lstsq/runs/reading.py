@@ -135,7 +135,8 @@ class _Source:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.variable.dtype)
+        found: np.dtype[Any] = self.variable.dtype
+        return found
 
     def __getitem__(self, key: Any) -> Any:
         with clock.stage("read"):
