@@ -67,7 +67,7 @@ def test_the_shell_gives_the_fit_of_python(cube: xr.Dataset) -> None:
 def test_the_summary_is_three_lines_and_the_bar_shows_pixels() -> None:
     result = solve("--valid", "clear")
     first, second, third = result.stdout.splitlines()
-    assert re.fullmatch(r"Stages: (\w+ \d+\.\d s, ){3}of all threads together", third)
+    assert re.fullmatch(r"Stages: (\w+ \d+\.\d s, ){4}of all threads together", third)
     assert [word for word in ("read", "solve", "write") if word not in third] == []
     assert first.startswith("98 of 99 pixels solved in ")
     assert first.endswith("written to fit.nc")

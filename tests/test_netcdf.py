@@ -283,16 +283,16 @@ def test_the_source_is_never_overwritten(tmp_path: Path, how: str) -> None:
     netcdf.write(make_fit(), source)
     before = source.read_bytes()
     with netcdf.open(source, chunks={"y": 5}) as cube:
-        given: Path | None = source
+        given = [source]
         if how in ("same", "encoding"):
             target = source
-            given = None if how == "encoding" else source
+            given = [] if how == "encoding" else [source]
         elif how == "link":
             target.symlink_to(source)
         else:
             target.hardlink_to(source)
         with pytest.raises(ValueError, match="is the file that the data are read from"):
-            netcdf.write(cube, target, source=given)
+            netcdf.write(cube, target, sources=given)
     assert source.read_bytes() == before
 
 

@@ -7,7 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["stage", "totals"]
+__all__ = ["STAGES", "stage", "totals"]
+
+STAGES = ("read", "copy", "solve", "write")
+"""In the order of the work."""
 
 _SECONDS: dict[str, float] = {}
 _LOCK = threading.Lock()
@@ -20,7 +23,7 @@ def stage(name: str) -> Iterator[None]:
     Parameters
     ----------
     name : str
-        ``"read"``, ``"solve"`` or ``"write"``.
+        One of STAGES.
     """
     started = time.perf_counter()
     try:

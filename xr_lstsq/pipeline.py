@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import xarray as xr
 
-from xr_lstsq import arguments, blocks, clock, fits, labels, outputs
+from xr_lstsq import arguments, blocks, fits, labels, outputs
 from xr_lstsq.arguments import Job
 from xr_lstsq.design import Term
 
@@ -290,8 +290,7 @@ def _solve_block(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
     """Solve a block; stands here so that graphs hold it without importing torch."""
     from xr_lstsq.device import solve_block
 
-    with clock.stage("solve"):
-        return solve_block(*args, **kwargs)
+    return solve_block(*args, **kwargs)
 
 
 def _factorise(*args: Any) -> Any:

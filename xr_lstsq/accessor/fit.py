@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 import xarray as xr
 
-from xr_lstsq import fits, inference, runs
-from xr_lstsq.accessor.maps import MapMethods
+from xr_lstsq import fits, inference
+from xr_lstsq.accessor.files import FileMethods
 
 if TYPE_CHECKING:
     from xr_lstsq.inference import Validation
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["FitMethods"]
 
 
-class FitMethods(MapMethods):
+class FitMethods(FileMethods):
     """What can be made of a fit."""
 
     def params(self) -> xr.Dataset:
@@ -194,29 +193,3 @@ class FitMethods(MapMethods):
         return inference.validate(
             self._fit("validate"), cube, weights=weights, valid=valid, n=n, seed=seed
         )
-
-    def to_netcdf(
-        self, path: str | PathLike[str], *, store: Literal["float32", "float64"] | None = None
-    ) -> None:
-        """Write this fit to a netCDF file; a lazy one chunk by chunk, in bounded memory.
-
-        The file appears under its name when it is complete.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File to write.
-        store : {"float32", "float64"}, optional
-            Type of the floats in the file; None keeps theirs.
-
-        Raises
-        ------
-        WriteError
-            For a file that cannot be written; nothing of it is left.
-        ValueError
-            When this is no fit, `path` is read by it, netCDF cannot hold it, or dask's process
-            scheduler is in force.
-        """
-        fit = self._fit("to_netcdf")
-        fits.coefficients(fit)
-        runs.write_fit(fit, path, store=store)

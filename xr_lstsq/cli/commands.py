@@ -18,7 +18,7 @@ from xr_lstsq.cli.options import fit_options, run_options
 if TYPE_CHECKING:
     from types import FrameType
 
-    from xr_lstsq.runs import RunSummary
+    from xr_lstsq.runs import Given, RunSummary
 
 __all__ = ["main"]
 
@@ -30,10 +30,10 @@ TERMINATED = 128 + signal.SIGTERM
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="xr_lstsq")
 def main() -> None:
-    """Least squares for every pixel of a netCDF cube, each pixel with its own gaps.
+    """Least squares for every pixel of a cube in files, each pixel with its own gaps.
 
     Exit codes: 0 done, 1 a file, disk or device failed, 2 an argument does not fit, 130 and 143
-    interrupted. Whatever the code but 0, nothing half-written is left.
+    interrupted. Whatever the code but 0, nothing half-written stands under the name of the output.
     """
 
 
@@ -47,25 +47,29 @@ xr-lstsq {} --var ndvi --dim time \\
 @click.option(
     "-o",
     "--output",
-    metavar="OUT.nc",
+    metavar="OUT",
     required=True,
     type=click.Path(path_type=Path),
-    help="File of the fit. It appears when the fit is complete, and replaces one of that name.",
+    help="The fit: OUT.nc or OUT.zarr. It appears when it is complete, and replaces one of that "
+    "name.",
 )
 @fit_options
 @click.option(
-    "--store", type=click.Choice(["float32", "float64"]), help="Type of the floats in OUT.nc."
+    "--store", type=click.Choice(["float32", "float64"]), help="Type of the floats in OUT."
 )
 @run_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar and no summary.")
 def solve(
-    source: Path, output: Path, design: str, *, quiet: bool, log_json: str | None, **options: Any
+    source: Given, output: Path, design: str, *, quiet: bool, log_json: str | None, **options: Any
 ) -> None:
-    """Fit the pixels of IN.nc and write coefficients, nobs, rank and status."""
-    with _one_line_errors(), _log(log_json) as tell, _bar(quiet=quiet) as progress:
+    """Fit the pixels of a cube and write coefficients, nobs, rank and status."""
+    with _one_line_errors(), _log(log_json) as tell:
         from xr_lstsq import runs
 
-        summary = runs.solve_file(source, output, design, progress=progress, tell=tell, **options)
+        with runs.bar(visible=not quiet) as progress:
+            summary = runs.solve_file(
+                source, output, design, progress=progress, tell=tell, **options
+            )
     if not quiet:
         # Standard output is for the events alone where these go there
         _print_summary(summary, options["deficient"], err=log_json == "-")
@@ -73,7 +77,7 @@ def solve(
 
 @main.command(epilog=_EXAMPLE.format("explain ndvi.nc"))
 @fit_options
-def explain(source: Path, design: str, **options: Any) -> None:
+def explain(source: Given, design: str, **options: Any) -> None:
     """Say beforehand what solve will do and take."""
     with _one_line_errors():
         from xr_lstsq import runs
@@ -120,7 +124,7 @@ def demo(folder: Path) -> None:
 
         folder.mkdir(parents=True, exist_ok=True)
         fit_file, picture = folder / "demo_fit.nc", folder / "demo.png"
-        with _bar(quiet=False) as progress:
+        with runs.bar(visible=True) as progress:
             summary = runs.solve_file(
                 runs.sample_path(),
                 fit_file,
@@ -136,30 +140,6 @@ def demo(folder: Path) -> None:
             plot.save(figure, picture)
     _print_summary(summary, "min_norm")
     click.echo(f"Picture: {picture}")
-
-
-@contextmanager
-def _bar(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """Give a function that shows pixels done and their rate on stderr."""
-    if quiet:
-        yield None
-        return
-    from tqdm import tqdm
-
-    bars: list[tqdm] = []
-
-    def show(done: int, total: int) -> None:
-        if not bars:
-            # A log file gets a line now and then, a terminal a bar that moves.
-            interval = 0.1 if sys.stderr.isatty() else 10.0
-            bars.append(tqdm(total=total, unit="pixel", unit_scale=True, mininterval=interval))
-        bars[0].update(done - bars[0].n)
-
-    try:
-        yield show
-    finally:
-        for bar in bars:
-            bar.close()
 
 
 @contextmanager
@@ -203,8 +183,10 @@ def _one_line_errors() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             yield
-    except KeyboardInterrupt:
-        _fail("Interrupted; nothing was written.", INTERRUPTED)
+    except KeyboardInterrupt as error:
+        _fail(_ended("Interrupted", error), INTERRUPTED)
+    except Terminated as error:
+        _fail(_ended("Terminated", error), TERMINATED)
     except (OSError, RuntimeError, MemoryError, ImportError) as error:
         _fail(error, 1)
     except (ValueError, TypeError) as error:
@@ -213,9 +195,17 @@ def _one_line_errors() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+class Terminated(BaseException):
+    """SIGTERM as an exception, so that the file in the making is removed on the way out."""
+
+
 def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-    # An exception, so that the file in the making is removed on the way out.
-    _fail("Terminated; nothing was written.", TERMINATED)
+    raise Terminated
+
+
+def _ended(how: str, error: BaseException) -> str:
+    # What is left of the work stands in a note, where there is any.
+    return f"{how}; {' '.join(getattr(error, '__notes__', ['nothing was written.']))}"
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from xr_lstsq.method import COV_TYPES
 from xr_lstsq.outputs import DEFAULT, STATS
+
+if TYPE_CHECKING:
+    from xr_lstsq.runs import Given
 
 __all__ = ["fit_options", "run_options"]
 
@@ -27,6 +31,22 @@ def _parse_chunks(
     return chunks
 
 
+def _parse_sources(
+    _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
+) -> Given:
+    """Return one path, several, or those of variables: NAME=PATH."""
+    named = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if equals and name.isidentifier() and not Path(text).exists():
+            named[name] = path
+    if not named:
+        return texts[0] if len(texts) == 1 else texts
+    if len(named) < len(texts):
+        raise click.BadParameter("either all are NAME=PATH, each of another name, or none is.")
+    return named
+
+
 def _parse_names(
     _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -40,13 +60,16 @@ def _parse_numbers(
 
 
 _OPTIONS = (
-    click.argument("source", metavar="IN.nc", type=click.Path(path_type=Path)),
+    click.argument("source", metavar="IN...", nargs=-1, required=True, callback=_parse_sources),
     click.option(
         "--design",
         required=True,
         metavar="TERMS",
         help="Terms joined by +, such as 'polynomial(1) + harmonics(1, 2)': offset and trend, and "
         "a cycle of 1 year with 2 harmonics.",
+    ),
+    click.option(
+        "--group", metavar="NAME", help="Group of IN, such as science/grids; netCDF and Zarr."
     ),
     click.option("--var", metavar="NAME", help="Variable to fit; may be left out if there is one."),
     click.option("--dim", metavar="NAME", help="Sample dim; the only one with dates if left out."),
@@ -131,7 +154,12 @@ _RUN_OPTIONS = (
     click.option(
         "--skip-unreadable",
         is_flag=True,
-        help="Go on where IN.nc cannot be read; pixels there get NaN and the status failed.",
+        help="Go on where IN cannot be read; pixels there get NaN and the status failed.",
+    ),
+    click.option(
+        "--resume",
+        is_flag=True,
+        help="Go on with an interrupted run into the Zarr store OUT.zarr, where there is one.",
     ),
     click.option(
         "--log-json",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xr_lstsq import clock
 from xr_lstsq.device.batch import BatchSolver
 from xr_lstsq.device.inputs import read_inputs
 from xr_lstsq.device.lease import lease, resolve
@@ -58,7 +59,8 @@ def solve_block(
     p = design.rows.shape[1] if isinstance(design, Factor) else design.shape[1]
     b = math.prod(pixels)
     own = None if isinstance(design, Factor) else design
-    inputs = read_inputs(cube, plan, rows=own, weights=weights, valid=valid)
+    with clock.stage("copy"):
+        inputs = read_inputs(cube, plan, rows=own, weights=weights, valid=valid)
     lengths = axis_lengths(n, p)
     leading = {row.name: tuple(lengths[axis] for axis in AXES[row.shape]) for row in plan.outputs}
     out = {

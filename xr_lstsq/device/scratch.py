@@ -76,6 +76,11 @@ class Scratch:
             tensor = pinned.copy_(tensor).to(self.device, non_blocking=True)
         return tensor if tensor.dtype in _KEPT else tensor.to(torch.float64)
 
+    def wait(self) -> None:
+        """Return when the device has done what it was given, so that its time can be told."""
+        if self._stream is not None:
+            self._stream.synchronize()
+
     def get(self, values: Tensor) -> Array:
         """Return a tensor of the device as an array, to be copied before the next batch."""
         if self._cuda:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from xr_lstsq import clock
 from xr_lstsq.device.batch import BatchSolver
 from xr_lstsq.device.batches import in_batches
 from xr_lstsq.device.lease import Lease
@@ -57,10 +58,14 @@ def solve_in_stages(
             precision: Precision | None = precision,
         ) -> Array:
             at = here if some is every else some[here]  # a slice is cut without a copy
-            batch = {key: scratch.put(array, at) for key, array in inputs.items()}
-            results, left = solver.run(batch, scratch.nbytes, precision, scratch.workspace)
-            store({name: scratch.get(values) for name, values in results.items()}, at)
-            kept: Array = some[here][scratch.get(left)]
+            with clock.stage("copy"):
+                batch = {key: scratch.put(array, at) for key, array in inputs.items()}
+            with clock.stage("solve"):
+                results, left = solver.run(batch, scratch.nbytes, precision, scratch.workspace)
+                scratch.wait()
+            with clock.stage("copy"):
+                store({name: scratch.get(values) for name, values in results.items()}, at)
+                kept: Array = some[here][scratch.get(left)]
             return kept
 
         pixel_bytes = solver.bytes_of_a_pixel(inputs, precision)

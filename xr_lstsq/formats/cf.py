@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import xarray as xr
 
-__all__ = ["attributes", "auxiliary", "links"]
+__all__ = ["CONVENTIONS", "PACKING", "above", "attributes", "auxiliary", "inherit", "links"]
+
+CONVENTIONS = "CF-1.11"
+
+# Attributes that tell a reader to unpack or blank numbers; what is written here is never packed.
+PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset")
 
 # Kept in encoding by xarray; each names other variables of the same file.
 LINKS = ("grid_mapping", "bounds")
+
+
+def above(group: str | None) -> list[str | None]:
+    """Return the groups that hold a group, from the inside out; None is the file itself."""
+    if group is None:
+        return []
+    parts = group.strip("/").split("/")
+    return [*("/".join(parts[:n]) for n in range(len(parts) - 1, 0, -1)), None]
+
+
+def inherit(dataset: xr.Dataset, above: Iterable[xr.Dataset]) -> xr.Dataset:
+    """Return a group with the coordinates of the groups above it, the nearest first.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        The group.
+    above : iterable of xarray.Dataset
+        Those that hold it, from the inside out.
+    """
+    for parent in above:
+        dataset = dataset.assign_coords(
+            {
+                name: one
+                for name, one in parent.coords.items()
+                if name not in dataset.variables and {*one.dims} <= {*dataset.dims}
+            }
+        )
+    return dataset
 
 
 def links(variable: xr.Variable, dataset: xr.Dataset) -> dict[str, str]:

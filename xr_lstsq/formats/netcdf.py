@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import netCDF4
 import numpy as np
@@ -20,77 +19,53 @@ import xarray as xr
 from xarray.backends.netCDF4_ import NETCDF4_PYTHON_LOCK
 
 from xr_lstsq import clock
-from xr_lstsq.formats.cf import attributes, auxiliary, links
-from xr_lstsq.formats.target import disk_errors, partial_file, reason, refuse_sources, resolve
-from xr_lstsq.formats.windows import blocks_at_once, groups, windows
+from xr_lstsq.formats.cf import CONVENTIONS, PACKING, attributes, auxiliary, links
+from xr_lstsq.formats.netcdf_read import files, open
+from xr_lstsq.formats.target import (
+    disk_errors,
+    partial_file,
+    refuse_sources,
+    resolve,
+    sources_of,
+)
+from xr_lstsq.formats.windows import blocks_at_once, by_windows, groups, windows
 
-__all__ = ["open", "write"]
+__all__ = ["check_target", "files", "open", "write"]
 
-CONVENTIONS = "CF-1.11"
 STORAGE_BYTES = 2**20
 # Of each variable: storage chunks are written whole, so keeping many of them helps nobody.
 CACHE_BYTES = 4 * 2**20
-# Kinds that are written by windows; everything else (strings, times) is small and goes at once.
-NUMERIC_KINDS = "fiub"
-# Attributes that tell a reader to unpack or blank numbers; what is written here is never packed.
-PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset")
+KINDS = "fiub"
+"""Kinds of dtypes that are written by windows."""
 
 
-def open(path: str | os.PathLike[str], *, chunks: Mapping[Any, int] | None = None) -> xr.Dataset:
-    """Open a netCDF file lazily, with packing, fill values and times decoded.
+def check_target(path: str | os.PathLike[str], sources: Iterable[str | os.PathLike[str]]) -> Path:
+    """Return the absolute path of a file to write, or say why it cannot be written there.
 
     Parameters
     ----------
     path : str or path-like
-        File to open.
-    chunks : mapping of dim to int, optional
-        Sizes of the dask chunks. None gives lazy arrays without dask.
-
-    Returns
-    -------
-    xarray.Dataset
-        Grid mapping and bounds are coordinates. Packed integers become floats, in float64 where
-        the packing numbers are float64; times that datetime64 cannot hold become cftime.
+        The target.
+    sources : iterable of str or path-like
+        Files that are read, which the target may not be.
 
     Raises
     ------
-    FileNotFoundError
-        When there is no such file.
-    OSError
-        When it cannot be read as netCDF: truncated, damaged, or of another format.
+    WriteError
+        When its directory is missing, or it is a directory.
+    ValueError
+        When it is one of `sources`.
     """
-    file = Path(path)
-    if not file.exists():
-        msg = f"'{file}' does not exist. Check the name; it is looked for from '{Path.cwd()}'."
-        raise FileNotFoundError(msg)
-    if file.is_dir():
-        msg = f"'{file}' is a directory, and a netCDF file is needed."
-        raise IsADirectoryError(msg)
-    try:
-        with warnings.catch_warnings():
-            # cftime is what the rest of the package reads where datetime64[ns] ends.
-            warnings.filterwarnings("ignore", "Unable to decode time axis", xr.SerializationWarning)
-            # Whoever gives chunks has weighed memory against storage; see chunks.py.
-            warnings.filterwarnings("ignore", "The specified chunks separate", UserWarning)
-            return xr.open_dataset(
-                file,
-                engine="netcdf4",
-                chunks=None if chunks is None else dict(chunks),
-                decode_coords="all",
-            )
-    except (OSError, RuntimeError) as error:
-        msg = (
-            f"'{file}' is not a readable netCDF file ({reason(error)}). It may be truncated or of "
-            f"another format; `ncdump -h {file}` shows whether other programs can read it."
-        )
-        raise OSError(msg) from error
+    target = resolve(path)
+    refuse_sources(target, sources)
+    return target
 
 
 def write(
     dataset: xr.Dataset,
     path: str | os.PathLike[str],
     *,
-    source: str | os.PathLike[str] | None = None,
+    sources: Iterable[str | os.PathLike[str]] = (),
     store: Literal["float32", "float64"] | None = None,
     history: str | None = None,
     on_block: Callable[[xr.Dataset], None] | None = None,
@@ -104,8 +79,8 @@ def write(
         few chunks at a time, so whatever they share is computed once.
     path : str or path-like
         Target. An existing file is replaced, at the very end and in one step.
-    source : str or path-like, optional
-        File from which `dataset` is computed; the target may not be this file. Files named in
+    sources : iterable of str or path-like
+        Files from which `dataset` is computed; the target may not be one of them. Files named in
         ``encoding["source"]`` of the dataset and its variables are refused as well.
     store : {"float32", "float64"}, optional
         Type of float data variables in the file; None keeps their own.
@@ -133,20 +108,17 @@ def write(
     if store not in (None, "float32", "float64"):
         msg = f"store={store!r} is not a type of the file. Use 'float32', 'float64' or None."
         raise ValueError(msg)
-    target = resolve(path)
-    encodings = [dataset.encoding, *(v.encoding for v in dataset.variables.values())]
-    known = {str(encoding["source"]) for encoding in encodings if "source" in encoding}
-    refuse_sources(target, [*([] if source is None else [source]), *sorted(known)])
+    target = check_target(path, [*sources, *sources_of(dataset)])
     _refuse_unstorable(dataset)
     with partial_file(target) as partial:
         with disk_errors(target):
             _write_small_variables(dataset, partial, history)
         with _opened(partial, target) as file:
             with disk_errors(target), NETCDF4_PYTHON_LOCK:
-                for name in _numeric_names(dataset):
+                for name in by_windows(dataset, KINDS):
                     _create_variable(file, dataset, name, store)
                 _set_global_coordinates(file, dataset)
-            for names, chunks in groups(dataset, _numeric_names(dataset)):
+            for names, chunks in groups(dataset, by_windows(dataset, KINDS)):
                 group = xr.Dataset({name: dataset.variables[name] for name in names})
                 for window in windows(chunks, blocks_at_once(group, chunks)):
                     _write_window(file, group.isel(window), window, target, on_block)
@@ -198,21 +170,11 @@ def _opened(partial: Path, target: Path) -> Iterator[netCDF4.Dataset]:
         file.close()
 
 
-def _numeric_names(dataset: xr.Dataset) -> list[str]:
-    """Return the variables that are written by windows: numeric ones that are data or lazy."""
-    return [
-        str(name)
-        for name, variable in dataset.variables.items()
-        if variable.dtype.kind in NUMERIC_KINDS
-        and (name in dataset.data_vars or variable.chunks is not None)
-    ]
-
-
 def _write_small_variables(dataset: xr.Dataset, partial: Path, history: str | None) -> None:
     """Write the attributes of the dataset, its eager coordinates, strings and times."""
     # As data variables they get no `coordinates` attribute from xarray, which sees only part of
     # the file here; cf.py does that.
-    small = dataset.drop_vars(_numeric_names(dataset)).reset_coords().copy()
+    small = dataset.drop_vars(by_windows(dataset, KINDS)).reset_coords().copy()
     for variable in small.variables.values():
         # Inherited units or types of times may be too coarse for the times at hand.
         variable.encoding = links(variable, dataset)

@@ -3,23 +3,54 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from xr_lstsq.formats import netcdf
+from xr_lstsq.formats import netcdf, zarr
 
-__all__ = ["FORMATS", "by_suffix", "to_read"]
-
-FORMATS: dict[str, ModuleType] = {
-    ".nc": netcdf,
-    ".nc4": netcdf,
-    ".cdf": netcdf,
-}
-"""Module of a suffix, with ``open(path, chunks=)`` and ``write(dataset, path, ...)``."""
+__all__ = ["FORMATS", "Format", "by_name", "by_suffix", "to_read"]
 
 
-def by_suffix(path: str | os.PathLike[str]) -> ModuleType:
-    """Return the module for the format that the suffix of a path names.
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    Attributes
+    ----------
+    name : str
+        As users know it.
+    module : module
+        With ``open(path, chunks=)``, ``files(path)``, ``check_target(path, sources)`` and
+        ``write(dataset, path, ...)``.
+    suffixes : tuple of str
+        By which its files are known.
+    groups : bool
+        Whether ``open`` takes ``group``.
+    resumes : bool
+        Whether ``write`` takes ``resume`` and ``fingerprint``.
+    """
+
+    name: str
+    module: ModuleType
+    suffixes: tuple[str, ...]
+    groups: bool = False
+    resumes: bool = False
+
+
+FORMATS = (
+    Format("netCDF", netcdf, (".nc", ".nc4", ".cdf"), groups=True),
+    Format("Zarr", zarr, (".zarr",), groups=True, resumes=True),
+)
+
+
+def by_name(name: str) -> Format:
+    """Return a format by its name."""
+    return next(one for one in FORMATS if one.name == name)
+
+
+def by_suffix(path: str | os.PathLike[str]) -> Format:
+    """Return the format that the suffix of a path names.
 
     Parameters
     ----------
@@ -32,14 +63,16 @@ def by_suffix(path: str | os.PathLike[str]) -> ModuleType:
         For a suffix that no format has.
     """
     suffix = Path(path).suffix.lower()
-    if suffix not in FORMATS:
-        msg = f"'{path}' has the suffix {suffix!r}. Use one of {', '.join(FORMATS)}."
+    found = _of(suffix)
+    if found is None:
+        known = ", ".join(own for one in FORMATS for own in one.suffixes)
+        msg = f"'{path}' has the suffix {suffix!r}, which names no format. Use one of {known}."
         raise ValueError(msg)
-    return FORMATS[suffix]
+    return found
 
 
-def to_read(path: str | os.PathLike[str]) -> ModuleType:
-    """Return the module that opens a file: netCDF unless the suffix names another.
+def to_read(path: str | os.PathLike[str]) -> Format:
+    """Return the format in which a file is: netCDF unless it is a folder or its suffix says else.
 
     netCDF files go by many names (.h5, .hdf, none at all), and its reader says what is
     wrong with a file that is none.
@@ -47,6 +80,12 @@ def to_read(path: str | os.PathLike[str]) -> ModuleType:
     Parameters
     ----------
     path : str or path-like
-        File to read.
+        File or folder to read.
     """
-    return FORMATS.get(Path(path).suffix.lower(), netcdf)
+    if Path(path).is_dir():
+        return by_name("Zarr")
+    return _of(Path(path).suffix.lower()) or by_name("netCDF")
+
+
+def _of(suffix: str) -> Format | None:
+    return next((one for one in FORMATS if suffix in one.suffixes), None)

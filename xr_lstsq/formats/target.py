@@ -9,9 +9,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import xarray as xr
+
 from xr_lstsq.errors import WriteError
 
-__all__ = ["disk_errors", "partial_file", "reason", "refuse_sources", "resolve"]
+__all__ = ["disk_errors", "partial_file", "reason", "refuse_sources", "resolve", "sources_of"]
 
 
 def resolve(path: str | os.PathLike[str]) -> Path:
@@ -29,6 +31,12 @@ def resolve(path: str | os.PathLike[str]) -> Path:
     if target.is_dir():
         raise WriteError(f"'{target}' is a directory. Give the name of a file, such as fit.nc.")
     return target
+
+
+def sources_of(dataset: xr.Dataset) -> list[str]:
+    """Return the files that a Dataset says it was read from, by its encoding."""
+    encodings = [dataset.encoding, *(one.encoding for one in dataset.variables.values())]
+    return sorted({str(encoding["source"]) for encoding in encodings if "source" in encoding})
 
 
 def refuse_sources(target: Path, sources: Iterable[str | os.PathLike[str]]) -> None:
@@ -67,16 +75,28 @@ def partial_file(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def disk_errors(target: Path) -> Iterator[None]:
-    """Turn the errors of a disk (which HDF5 reports as RuntimeError) into a WriteError."""
+def disk_errors(target: Path, left: str = "Nothing was kept of the file") -> Iterator[None]:
+    """Turn the errors of a disk (which HDF5 reports as RuntimeError) into a WriteError.
+
+    Parameters
+    ----------
+    target : Path
+        What is written.
+    left : str
+        What is left of it when that fails, for the message.
+    """
     try:
         yield
+    except WriteError:
+        raise
     except (OSError, RuntimeError) as error:
-        free = shutil.disk_usage(target.parent).free
+        # The directory itself may be what is gone.
+        folder = next(path for path in target.parents if path.is_dir())
+        free = shutil.disk_usage(folder).free
         msg = (
-            f"Could not write '{target}' ({reason(error)}). The disk of '{target.parent}' has "
-            f"{free / 1e9:.3g} GB ({free} bytes) free. Nothing was kept of the file; check its "
-            "space, your quota and the permissions, or write to another disk."
+            f"Could not write '{target}' ({reason(error)}). The disk of '{folder}' has "
+            f"{free / 1e9:.3g} GB ({free} bytes) free. {left}; check its space, your quota "
+            "and the permissions, or write to another disk."
         )
         raise WriteError(msg) from error
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import xarray as xr
 
-__all__ = ["Chunks", "at_most", "blocks_at_once", "groups", "windows"]
+__all__ = ["Chunks", "at_most", "blocks_at_once", "by_windows", "groups", "windows"]
 
 WINDOW_BYTES = 256 * 2**20
 SLAB_BYTES = 64 * 2**20
@@ -21,6 +21,26 @@ _LIMITS: ContextVar[tuple[int, int] | None] = ContextVar("limits", default=None)
 
 Chunks = dict[Hashable, tuple[int, ...]]
 """Sizes of the pieces along each dim that is cut."""
+
+
+def by_windows(dataset: xr.Dataset, kinds: str) -> list[str]:
+    """Return the variables that are written by windows: numeric ones that are data or lazy.
+
+    Everything else, such as texts and times, is small and goes at once.
+
+    Parameters
+    ----------
+    dataset : xarray.Dataset
+        What is written.
+    kinds : str
+        Kinds of dtypes, a letter each, that the format writes so.
+    """
+    return [
+        str(name)
+        for name, variable in dataset.variables.items()
+        if variable.dtype.kind in kinds
+        and (name in dataset.data_vars or variable.chunks is not None)
+    ]
 
 
 def groups(dataset: xr.Dataset, names: Iterable[str]) -> list[tuple[list[str], Chunks]]:

@@ -134,7 +134,7 @@ class Stages:
             before = self.before.get(process, {})
             for stage, value in seconds.items():
                 spent[stage] = spent.get(stage, 0.0) + value - before.get(stage, 0.0)
-        return {stage: value for stage, value in spent.items() if value > 0}
+        return {stage: spent[stage] for stage in clock.STAGES if spent.get(stage, 0) > 0}
 
 
 def _totals() -> dict[str, dict[str, float]]:

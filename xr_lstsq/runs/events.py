@@ -102,7 +102,7 @@ class Progress:
 
     def fail(self, error: BaseException) -> None:
         """Tell that the run ends without a file."""
-        kind = {"KeyboardInterrupt": "Interrupted", "SystemExit": "Terminated"}
+        kind = {"KeyboardInterrupt": "Interrupted", "Terminated": "Terminated"}
         name = type(error).__name__
         message = kind.get(name, " ".join(str(error).split()))
         done = sum(self.statuses.values())

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 from xr_lstsq import preview
+from xr_lstsq.runs.inputs import Given, Inputs
 from xr_lstsq.runs.source import open_cube, read_errors, refuse_processes
 
 __all__ = ["explain_file"]
 
 
 def explain_file(
-    source: str | os.PathLike[str],
+    source: Given,
     design: Any,
     *,
+    group: str | None = None,
     var: str | None = None,
     dim: Hashable | None = None,
     weights: str | None = None,
@@ -27,9 +28,7 @@ def explain_file(
 
     Parameters
     ----------
-    source : str or path-like
-        File of the cube.
-    design, var, dim, weights, valid, chunks, **options
+    source, design, group, var, dim, weights, valid, chunks, **options
         As in `solve_file`.
 
     Returns
@@ -45,9 +44,10 @@ def explain_file(
         A file that cannot be read.
     """
     refuse_processes()
+    inputs = Inputs(source, group)
     with (
         open_cube(
-            source,
+            inputs,
             design,
             var=var,
             dim=dim,
@@ -56,7 +56,7 @@ def explain_file(
             chunks=chunks,
             param_dim=options.get("param_dim", "param"),
         ) as found,
-        read_errors(source),
+        read_errors(inputs),
     ):
         samples = found.samples()
         explanation = preview.explain(found.cube, design, found.dim, **options, **samples)

@@ -10,10 +10,12 @@ from typing import Any, Literal
 
 import xarray as xr
 
-from xr_lstsq.formats import target
-from xr_lstsq.formats.table import by_suffix
+from xr_lstsq import fits
+from xr_lstsq.formats.table import Format, by_name, by_suffix
+from xr_lstsq.runs.bar import bar
 from xr_lstsq.runs.cluster import Stages, cluster_errors, connected
 from xr_lstsq.runs.events import Progress, Teller, plain, program
+from xr_lstsq.runs.inputs import Given, Inputs, fingerprint
 from xr_lstsq.runs.job import lazy_fit
 from xr_lstsq.runs.source import read_errors, refuse_processes
 
@@ -35,9 +37,9 @@ class RunSummary:
     seconds : float
         Wall-clock time.
     stages : dict of str to float
-        Seconds spent in ``read`` (with unpacking), ``solve`` (with copies to and from the device)
-        and ``write``. Those of all threads and workers are added up, so together they may be more
-        than `seconds`.
+        Seconds spent in ``read`` (with unpacking), ``copy`` (to the device, in the order and dtype
+        of the solver, and back), ``solve`` and ``write``. Those of all threads and workers are
+        added up, so together they may be more than `seconds`.
     """
 
     output: Path
@@ -48,10 +50,11 @@ class RunSummary:
 
 
 def solve_file(
-    source: str | os.PathLike[str],
+    source: Given,
     output: str | os.PathLike[str],
     design: Any,
     *,
+    group: str | None = None,
     var: str | None = None,
     dim: Hashable | None = None,
     weights: str | None = None,
@@ -61,6 +64,7 @@ def solve_file(
     max_memory: int | str | None = None,
     scheduler: str | None = None,
     skip_unreadable: bool = False,
+    resume: bool = False,
     progress: Callable[[int, int], None] | None = None,
     tell: Teller | None = None,
     **options: Any,
@@ -69,12 +73,16 @@ def solve_file(
 
     Parameters
     ----------
-    source : str or path-like
-        File of the cube.
+    source : str, path-like, sequence or mapping
+        Where the cube is: a netCDF file or a Zarr store; several netCDF files, by a pattern with
+        ``*`` or one by one, that are joined along the dim in whose coordinate they differ.
     output : str or path-like
-        File of the fit. It appears when the fit is complete, and replaces one of that name.
+        The fit, netCDF or Zarr by its suffix. It appears when the fit is complete, and replaces one
+        of that name.
     design : str, Term, DataArray or array
         As in `xr_lstsq.solve`.
+    group : str, optional
+        Group of the files, such as ``"science/grids"``.
     var : str, optional
         Variable to fit. None takes the only one that can be fitted.
     dim : hashable, optional
@@ -95,6 +103,10 @@ def solve_file(
     skip_unreadable : bool
         True gives pixels of chunks that cannot be read the status failed, NaN, and nobs and rank 0,
         each chunk with a warning, instead of ending with an error.
+    resume : bool
+        True goes on with a run into this Zarr store that was interrupted, where there is one. It
+        must have been given the same arguments and inputs. The finished store equals, bit for bit,
+        one that was written without an interruption.
     progress : callable, optional
         Called with the numbers of pixels done and in all, first with 0 done.
     tell : callable, optional
@@ -110,11 +122,13 @@ def solve_file(
     Raises
     ------
     LabelError, ChunkError, DtypeError, ValueError
-        An argument that does not fit, before any work.
+        An argument that does not fit, before any work; among them those of a run to resume that
+        was given others.
     FileNotFoundError, OSError
         A file that cannot be read.
     WriteError
-        A file that cannot be written; nothing of it is left.
+        A file that cannot be written; nothing of it is left, but of a Zarr store what ``resume``
+        needs.
     RuntimeError
         A cluster whose workers die on a chunk again and again.
 
@@ -137,32 +151,38 @@ def solve_file(
     """
     counter = Progress(progress, tell)
     names = {"var": var, "dim": dim, "weights": weights, "valid": valid, "chunks": chunks}
+    inputs = Inputs(source, group)
     try:
-        target.refuse_sources(target.resolve(output), [source])
         file_format = by_suffix(output)
-        with connected(scheduler), cluster_errors(), read_errors(source):
+        if resume:
+            _refuse_to_resume(file_format, output)
+        sources = inputs.files()
+        file_format.module.check_target(output, sources)
+        with connected(scheduler), cluster_errors(), read_errors(inputs):
             refuse_processes()
             stages = counter.stages = Stages()
             with lazy_fit(
-                source, design, names, options, max_memory=max_memory, skip=skip_unreadable
+                inputs, design, names, options, max_memory=max_memory, skip=skip_unreadable
             ) as job:
                 given = job.given(design, options)
                 counter.begin(
                     job.fit["status"],
                     program=program(),
-                    source=str(source),
+                    source=str(inputs),
                     output=str(output),
                     arguments=plain(given),
                     **job.facts(),
                 )
+                record = {"resume": resume, "fingerprint": fingerprint(inputs, given)}
                 with job.limits():
-                    file_format.write(
+                    file_format.module.write(
                         job.fit,
                         output,
-                        source=source,
+                        sources=sources,
                         store=store,
-                        history=_history(f"solve '{source}'", given),
+                        history=_history(f"solve '{inputs}'", given),
                         on_block=counter.add,
+                        **(record if file_format.resumes else {}),
                     )
             spent = stages()
     except BaseException as error:
@@ -175,8 +195,10 @@ def solve_file(
 def write_fit(
     fit: xr.Dataset,
     path: str | os.PathLike[str],
+    name: str,
     *,
     store: Literal["float32", "float64"] | None = None,
+    progress: bool = False,
 ) -> None:
     """Write a fit, eager or lazy, to a file; a lazy one in bounded memory.
 
@@ -186,21 +208,52 @@ def write_fit(
         The fit.
     path : str or path-like
         File to write. It appears when it is complete, and replaces one of that name.
+    name : str
+        Name of the format.
     store : {"float32", "float64"}, optional
         Type of the floats in the file; None keeps theirs.
+    progress : bool
+        Whether a bar of pixels done and the time left is shown on standard error.
 
     Raises
     ------
     WriteError
         A file that cannot be written; nothing of it is left.
     ValueError
-        A path that is read by the fit or whose suffix names no format, a fit that the format cannot
-        hold, or dask's process scheduler.
+        A path that is read by the fit or has the suffix of another format, a fit that the format
+        cannot hold, or dask's process scheduler.
     """
-    file_format = by_suffix(path)
+    file_format = by_name(name)
+    other = by_suffix(path)
+    if other is not file_format:
+        msg = f"'{path}' has a suffix of {other.name}, and {name} is to be written. Use one of "
+        raise ValueError(msg + f"{', '.join(file_format.suffixes)}.")
     if any(variable.chunks is not None for variable in fit.variables.values()):
         refuse_processes()
-    file_format.write(fit, path, store=store, history=_history("to_netcdf", {}))
+    coef, _, spec = fits.coefficients(fit)[0]
+    done, params = 0, max(1, fit[coef].sizes.get(spec["param_dim"], 1))
+    with cluster_errors(), bar(visible=progress) as show:
+
+        def count(block: xr.Dataset) -> None:
+            nonlocal done
+            done += block[coef].size if coef in block else 0
+            if show is not None:
+                show(done // params, fit[coef].size // params)
+
+        count(xr.Dataset())
+        file_format.module.write(
+            fit, path, store=store, history=_history(f"to_{name.lower()}", {}), on_block=count
+        )
+
+
+def _refuse_to_resume(one: Format, output: str | os.PathLike[str]) -> None:
+    if not one.resumes:
+        msg = (
+            f"resume=True was given, and a run into a {one.name} file starts anew: it leaves "
+            "nothing when it is interrupted. Leave it out, or write to a Zarr store, such as "
+            f"{Path(output).with_suffix('.zarr').name}."
+        )
+        raise ValueError(msg)
 
 
 def _history(action: str, given: Mapping[str, Any]) -> str:

@@ -138,7 +138,7 @@ def info_file(path: str | os.PathLike[str]) -> FitInfo:
     FileNotFoundError, OSError
         A file that cannot be read.
     """
-    with to_read(path).open(path) as fit, read_errors(path):
+    with to_read(path).module.open(path) as fit, read_errors(path):
         try:
             found = fits.coefficients(fit)
         except ValueError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from xr_lstsq.formats import windows
 from xr_lstsq.runs import reading
 from xr_lstsq.runs.budget import BASE, COPIES, MINIMUM, Budget, resident_bytes, share_out
 from xr_lstsq.runs.cluster import in_flight, worker_memory
+from xr_lstsq.runs.inputs import Inputs
 from xr_lstsq.runs.source import Room, Source, open_cube
 
 __all__ = ["Job", "lazy_fit"]
@@ -69,7 +69,7 @@ class Job:
 
 @contextmanager
 def lazy_fit(
-    source: str | os.PathLike[str],
+    inputs: Inputs,
     design: Any,
     names: dict[str, Any],
     options: dict[str, Any],
@@ -81,7 +81,9 @@ def lazy_fit(
 
     Parameters
     ----------
-    source, design, max_memory
+    inputs : Inputs
+        The files.
+    design, max_memory
         As in `solve_file`.
     names : dict of str to object
         ``var``, ``dim``, ``weights``, ``valid`` and ``chunks``.
@@ -101,10 +103,10 @@ def lazy_fit(
     budget, threads = _budget(max_memory)
     at_once = in_flight()
     if budget is None:
-        with open_cube(source, design, **names, skip=skip) as found:
+        with open_cube(inputs, design, **names, skip=skip) as found:
             yield Job(found, _fit(found, design, options), at_once, None)
         return
-    with open_cube(source, design, **names) as found:
+    with open_cube(inputs, design, **names) as found:
         # A look at the fit, of which nothing is computed, to know how large results are
         fit = _fit(found, design, options)
         # They are there twice, computed and joined to be written
@@ -114,7 +116,7 @@ def lazy_fit(
     room = Room(budget.chunk_bytes(threads), budget.chunk_bytes(fewest), beside)
     if _on_cpu(options.get("device", "auto")):
         options = {**options, "max_memory": budget.solver}
-    with open_cube(source, design, **names, room=room, skip=skip) as found:
+    with open_cube(inputs, design, **names, room=room, skip=skip) as found:
         fit = _fit(found, design, options)
         if fewest == 1:
             at_once = budget.threads(found.chunk_bytes + beside * found.chunk_pixels, threads)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Hashable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import dask.array as da
@@ -15,6 +13,7 @@ import xarray as xr
 
 from xr_lstsq import clock, outputs
 from xr_lstsq.errors import warn
+from xr_lstsq.runs.inputs import Inputs
 
 __all__ = ["Readable", "blank", "lazily"]
 
@@ -39,7 +38,7 @@ class Readable:
 def lazily(
     variable: xr.DataArray,
     chunks: tuple[tuple[int, ...], ...],
-    path: str | os.PathLike[str],
+    inputs: Inputs,
     *,
     dim: Hashable,
     skip: bool,
@@ -52,15 +51,15 @@ def lazily(
         As opened, without dask if the format can.
     chunks : tuple of tuple of int
         Pieces along each dim.
-    path : path-like
-        The file, for errors.
+    inputs : Inputs
+        The files, for errors.
     dim : hashable
         Sample dim, which is whole.
     skip : bool
         Whether a chunk that cannot be read is zeros, which `blank` takes out of the fit again,
         instead of an error.
     """
-    source = _Source(variable.variable, str(variable.name), str(path), skip)
+    source = _Source(variable.variable, str(variable.name), inputs, skip)
     # Not the same for the same file: on a cluster, results of an earlier run must not be found
     token = f"read-{variable.name}-{uuid.uuid4().hex}"
     meta = np.empty((0,) * variable.ndim, dtype=object if skip else variable.dtype)
@@ -122,7 +121,7 @@ class _Source:
 
     variable: xr.Variable
     name: str
-    path: str
+    inputs: Inputs
     skip: bool
 
     @property
@@ -148,11 +147,18 @@ class _Source:
                 raise
             except Exception as error:
                 # A file that is gone, or not there for a worker, is no damaged chunk
-                if not self.skip or not Path(self.path).exists():
+                if not self.skip or self._lost():
                     raise OSError(self._message(key, error)) from error
                 warn(f"{self._place(key)} cannot be read ({error}); its pixels get status failed.")
                 return _Block(np.zeros(here.shape, here.dtype), readable=False)
         return _Block(values, readable=True) if self.skip else values
+
+    def _lost(self) -> bool:
+        """Tell whether files are not there (any more)."""
+        try:
+            return bool(self.inputs.missing())
+        except FileNotFoundError:
+            return True
 
     def _place(self, key: Any) -> str:
         """Return the variable, file and chunk that were to be read."""
@@ -161,10 +167,10 @@ class _Source:
             for dim, one, size in zip(self.variable.dims, key, self.shape, strict=False)
             if isinstance(one, slice) and (one.start or 0, one.stop) != (0, size)
         ]
-        return f"{self.name!r} of '{self.path}' at {', '.join(cut) or 'its only chunk'}"
+        return f"{self.name!r} of '{self.inputs}' at {', '.join(cut) or 'its only chunk'}"
 
     def _message(self, key: Any, error: Exception) -> str:
-        if not Path(self.path).exists():
+        if self._lost():
             return (
                 f"Reading {self._place(key)} failed: the file is not there (any more). On a "
                 "cluster every worker must see it under this name. Nothing was written."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,9 +17,9 @@ from xr_lstsq.blocks import scheduler_name
 from xr_lstsq.errors import ChunkError, LabelError, warn
 from xr_lstsq.formats import chunks as file_chunks
 from xr_lstsq.formats import netcdf
-from xr_lstsq.formats.table import to_read
 from xr_lstsq.labels import choose, find_dim
 from xr_lstsq.runs import reading
+from xr_lstsq.runs.inputs import Inputs
 
 __all__ = ["Room", "Source", "open_cube", "read_errors", "refuse_processes", "sample_path"]
 
@@ -116,7 +115,7 @@ def sample_path() -> Path:
 
 @contextmanager
 def open_cube(
-    path: str | os.PathLike[str],
+    inputs: Inputs,
     design: Any,
     *,
     var: str | None,
@@ -132,8 +131,8 @@ def open_cube(
 
     Parameters
     ----------
-    path : str or path-like
-        The file.
+    inputs : Inputs
+        The files.
     design : str, Term, DataArray or array
         As in `xr_lstsq.solve`; a labelled one may say which dim is that of the samples.
     var, dim, weights, valid, chunks : optional
@@ -152,14 +151,14 @@ def open_cube(
     FileNotFoundError, OSError
         A file that cannot be read.
     """
-    with to_read(path).open(path) as probe:
+    with inputs.open() as probe:
         beside = shared_dims(design, param_dim)
         var, names = _variables(probe, var, dim, beside, weights=weights, valid=valid)
         dim = find_dim(probe[var], dim, beside)
         others = [probe[name] for name in names.values()]
         plan = _plan(probe[var], dim, others, chunks, room)
-        _warn_of_storage(probe[var], dim, plan, path)
-        with to_read(path).open(path, chunks=plan) as opened:
+        _warn_of_storage(probe[var], dim, plan, inputs)
+        with inputs.open(plan) as opened:
             pixels = {name for name in plan if name != dim}
             flags: list[xr.Variable] = []
             lazy: dict[str, xr.DataArray] = {}
@@ -167,7 +166,7 @@ def open_cube(
                 one = opened[name]
                 if name != var and not pixels.intersection(one.dims):
                     continue
-                read = reading.lazily(probe[name], one.chunks or (), path, dim=dim, skip=skip)
+                read = reading.lazily(probe[name], one.chunks or (), inputs, dim=dim, skip=skip)
                 lazy[name] = one.copy(data=read.values)
                 flags += [] if read.readable is None else [read.readable]
             coords = {name: one for name, one in lazy.items() if name in opened.coords}
@@ -206,7 +205,7 @@ def _plan(
 
 
 def _warn_of_storage(
-    cube: xr.DataArray, dim: Hashable, plan: Mapping[Hashable, int], path: str | os.PathLike[str]
+    cube: xr.DataArray, dim: Hashable, plan: Mapping[Hashable, int], inputs: Inputs
 ) -> None:
     """Say once that a file is stored so that it must be read again and again, and what helps."""
     often = file_chunks.times_read(cube, dim, plan)
@@ -221,14 +220,14 @@ def _warn_of_storage(
     wanted = {
         name: cube.sizes[name] if name == dim else min(side, cube.sizes[name]) for name in cube.dims
     }
-    if to_read(path) is netcdf:
+    if inputs.format.module is netcdf:
         text = ",".join(f"{name}/{size}" for name, size in wanted.items())
-        remedy = f"nccopy -c {text} '{path}' rechunked.nc"
+        remedy = f"nccopy -c {text} '{inputs}' rechunked.nc"
     else:
         text = ", ".join(f"{name!r}: {size}" for name, size in wanted.items())
         remedy = f"rechunk it with dask or rechunker to {{{text}}}"
     warn(
-        f"'{path}' is stored in chunks of {_shown(stored)}, and a pixel needs all its samples at "
+        f"'{inputs}' is stored in chunks of {_shown(stored)}, and a pixel needs all its samples at "
         f"once: every byte is read and unpacked {often:,.0f} times, in chunks of {_shown(plan)}. "
         f"Store it once more in small areas with all samples: {remedy}."
     )
@@ -250,7 +249,7 @@ def refuse_processes() -> None:
 
 
 @contextmanager
-def read_errors(source: str | os.PathLike[str]) -> Iterator[None]:
+def read_errors(source: object) -> Iterator[None]:
     """Turn what netCDF4 raises for a damaged file, a RuntimeError, into an OSError with a name."""
     try:
         yield

@@ -1,0 +1,142 @@
+"""netCDF files, one or many, or a group of them, opened lazily as one cube."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import xarray as xr
+
+from xr_lstsq.formats.cf import above, inherit
+from xr_lstsq.formats.target import reason
+
+__all__ = ["files", "open"]
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A file, a pattern of files with ``*`` or ``?``, or a sequence of files."""
+
+
+def files(path: Paths) -> list[Path]:
+    """Return the files that are read.
+
+    Parameters
+    ----------
+    path : str, path-like, or sequence of them
+        A file, a pattern with ``*`` or ``?``, or several files.
+
+    Raises
+    ------
+    FileNotFoundError
+        For a pattern that no file fits, and no files at all.
+    """
+    if not isinstance(path, str | os.PathLike):
+        found = [Path(one) for one in path]
+    elif Path(path).exists() or not {*"*?["} & {*str(path)}:
+        found = [Path(path)]
+    else:
+        found = sorted(Path(one) for one in glob(os.fspath(path)))  # noqa: PTH207 (also absolute)
+    if not found:
+        msg = f"No file fits '{path}'. Check the pattern; it is looked for from '{Path.cwd()}'."
+        raise FileNotFoundError(msg)
+    return found
+
+
+def open(
+    path: Paths, *, chunks: Mapping[Any, int] | None = None, group: str | None = None
+) -> xr.Dataset:
+    """Open netCDF files lazily, with packing, fill values and times decoded.
+
+    Parameters
+    ----------
+    path : str, path-like, or sequence of them
+        File to open; or several, by a pattern with ``*`` or ``?`` or one by one, which are joined
+        along the dim in whose coordinate they differ.
+    chunks : mapping of dim to int, optional
+        Sizes of the dask chunks. None gives lazy arrays without dask where there is one file.
+    group : str, optional
+        Group of the files, such as ``"science/grids"``; it has the coordinates of those above it.
+
+    Returns
+    -------
+    xarray.Dataset
+        Grid mapping and bounds are coordinates. Packed integers become floats, in float64 where
+        the packing numbers are float64; times that datetime64 cannot hold become cftime.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such file.
+    OSError
+        When it cannot be read as netCDF: truncated, damaged, or of another format.
+    ValueError
+        For several files that do not join to one cube: other grids, or the same labels twice.
+    """
+    paths = files(path)
+    if len(paths) == 1:
+        return _open_one(paths[0], None if chunks is None else dict(chunks), group)
+    first = _open_one(paths[0], None, group)
+    # A task a file: whoever reads a piece of it later reads that piece only.
+    whole = dict.fromkeys(first.dims, -1)
+    opened = [_open_one(one, whole, group) for one in paths]
+    try:
+        joined = xr.combine_by_coords(
+            opened,
+            data_vars="minimal",
+            coords="minimal",
+            compat="equals",
+            join="exact",
+            combine_attrs="drop_conflicts",
+        )
+    except ValueError as error:
+        msg = (
+            f"The {len(paths)} files of '{path}' do not join to one cube: {error}. They need the "
+            "same variables and pixels, and a coordinate, such as time, in which each is another."
+        )
+        raise ValueError(msg) from error
+    assert isinstance(joined, xr.Dataset)  # of Datasets, which have no DataArray without a name
+    return joined if chunks is None else joined.chunk(chunks)
+
+
+def _open_one(file: Path, chunks: dict[Any, int] | None, group: str | None) -> xr.Dataset:
+    """Open one file, or a group of it with the coordinates that it inherits."""
+    if not file.exists():
+        msg = f"'{file}' does not exist. Check the name; it is looked for from '{Path.cwd()}'."
+        raise FileNotFoundError(msg)
+    if file.is_dir():
+        msg = f"'{file}' is a directory, and a netCDF file is needed."
+        raise IsADirectoryError(msg)
+    with _read_errors(file, group):
+        opened = [_open_group(file, chunks, one) for one in (group, *above(group))]
+        return inherit(opened[0], opened[1:])
+
+
+def _open_group(file: Path, chunks: dict[Any, int] | None, group: str | None) -> xr.Dataset:
+    with warnings.catch_warnings():
+        # cftime is what the rest of the package reads where datetime64[ns] ends.
+        warnings.filterwarnings("ignore", "Unable to decode time axis", xr.SerializationWarning)
+        # Whoever gives chunks has weighed memory against storage; see chunks.py.
+        warnings.filterwarnings("ignore", "The specified chunks separate", UserWarning)
+        return xr.open_dataset(
+            file, engine="netcdf4", group=group, chunks=chunks, decode_coords="all"
+        )
+
+
+@contextmanager
+def _read_errors(file: Path, group: str | None) -> Iterator[None]:
+    """Turn what netCDF4 raises for a file that it cannot read into an error that says so."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        if group is not None and "group" in str(error):
+            msg = f"'{file}' has no group {group!r} ({reason(error)}). See `ncdump -h {file}`."
+        else:
+            msg = (
+                f"'{file}' is not a readable netCDF file ({reason(error)}). It may be truncated or "
+                f"of another format; `ncdump -h {file}` shows whether other programs can read it."
+            )
+        raise OSError(msg) from error
