@@ -271,6 +271,14 @@ def test_bad_files_are_refused_and_nothing_is_written(cube_file: Path, tmp_path:
     assert made(tmp_path) == []
 
 
+def test_an_argument_of_another_format_is_refused(cube_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"netCDF knows no resume.* Zarr, such as fit\.zarr"):
+        runs.solve_file(cube_file, tmp_path / "fit.nc", DESIGN, var="ndvi", resume=True)
+    with pytest.raises(ValueError, match=r"Zarr knows no complevel.* netCDF, such as fit\.nc"):
+        runs.solve_file(cube_file, tmp_path / "fit.zarr", DESIGN, var="ndvi", complevel=0)
+    assert made(tmp_path) == []
+
+
 def test_the_process_scheduler_is_refused_with_the_remedy(cube_file: Path, tmp_path: Path) -> None:
     lazy = make_cube()["ndvi"].chunk(y=3).lstsq.solve(DESIGN)
     with dask.config.set(scheduler="processes"):

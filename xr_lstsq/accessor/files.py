@@ -19,6 +19,7 @@ class FileMethods(MapMethods):
         path: str | PathLike[str],
         *,
         store: Literal["float32", "float64"] | None = None,
+        complevel: int = 0,
         progress: bool = False,
     ) -> None:
         """Write this fit to a netCDF file; a lazy one chunk by chunk, in bounded memory.
@@ -31,6 +32,8 @@ class FileMethods(MapMethods):
             File to write, with the suffix .nc, .nc4 or .cdf.
         store : {"float32", "float64"}, optional
             Type of the floats in the file; None keeps theirs.
+        complevel : int
+            Level of zlib for floats, 0 (none) to 9. Integers are always compressed.
         progress : bool
             Whether a bar of pixels done, their rate and the time left is shown.
 
@@ -42,7 +45,14 @@ class FileMethods(MapMethods):
             When this is no fit, `path` is read by it, netCDF cannot hold it, or dask's process
             scheduler is in force.
         """
-        runs.write_fit(self._fit("to_netcdf"), path, "netCDF", store=store, progress=progress)
+        runs.write_fit(
+            self._fit("to_netcdf"),
+            path,
+            "netCDF",
+            store=store,
+            progress=progress,
+            complevel=complevel,
+        )
 
     def to_zarr(
         self,

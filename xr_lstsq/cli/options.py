@@ -157,6 +157,11 @@ _RUN_OPTIONS = (
         help="Go on where IN cannot be read; pixels there get NaN and the status failed.",
     ),
     click.option(
+        "--complevel",
+        type=click.IntRange(0, 9),
+        help="Level of zlib for the floats of OUT.nc; without it they are stored as they are.",
+    ),
+    click.option(
         "--resume",
         is_flag=True,
         help="Go on with an interrupted run into the Zarr store OUT.zarr, where there is one.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 import netCDF4
 import numpy as np
@@ -21,6 +22,7 @@ from xarray.backends.netCDF4_ import NETCDF4_PYTHON_LOCK
 from xr_lstsq import clock
 from xr_lstsq.formats.cf import CONVENTIONS, PACKING, attributes, auxiliary, links
 from xr_lstsq.formats.netcdf_read import files, open
+from xr_lstsq.formats.regions import Block, computed, write_behind
 from xr_lstsq.formats.target import (
     disk_errors,
     partial_file,
@@ -28,11 +30,13 @@ from xr_lstsq.formats.target import (
     resolve,
     sources_of,
 )
-from xr_lstsq.formats.windows import blocks_at_once, by_windows, groups, windows
+from xr_lstsq.formats.windows import by_windows, groups
 
 __all__ = ["check_target", "files", "open", "write"]
 
 STORAGE_BYTES = 2**20
+# Of zlib; counts and flags shrink to little at any level.
+INTEGER_LEVEL = 1
 # Of each variable: storage chunks are written whole, so keeping many of them helps nobody.
 CACHE_BYTES = 4 * 2**20
 KINDS = "fiub"
@@ -69,6 +73,7 @@ def write(
     store: Literal["float32", "float64"] | None = None,
     history: str | None = None,
     on_block: Callable[[xr.Dataset], None] | None = None,
+    complevel: int = 0,
 ) -> None:
     """Write a Dataset to a netCDF-4 file, window by window, and rename it when it is whole.
 
@@ -88,6 +93,8 @@ def write(
         Program and arguments, for a new line of the ``history`` attribute.
     on_block : callable, optional
         Called with each computed block (a Dataset without coordinates) once it is written.
+    complevel : int
+        Level of zlib for floats, 0 (none) to 9.
 
     Raises
     ------
@@ -102,12 +109,16 @@ def write(
     Writes to ``.NAME.XXXXXXXX.partial`` beside the target. It is removed when anything fails; a
     job that is killed outright leaves it behind, and the target as it was. Memory is that of the
     blocks of one window (at most 256 MiB, but at least one block) besides what computing them
-    takes. Floats get a NaN fill value, zlib level 4 and the shuffle filter; the encoding that
-    variables bring along is dropped except grid mapping and bounds.
+    takes. Floats get a NaN fill value. They are stored as they are unless `complevel` says else:
+    noise in the last digits leaves zlib little, at many times what writing takes. Integers
+    are compressed. The encoding that variables bring along is dropped except grid mapping and
+    bounds.
     """
     if store not in (None, "float32", "float64"):
         msg = f"store={store!r} is not a type of the file. Use 'float32', 'float64' or None."
         raise ValueError(msg)
+    if complevel not in range(10):
+        raise ValueError(f"complevel={complevel!r} is no level of zlib. Use 0 (none) to 9.")
     target = check_target(path, [*sources, *sources_of(dataset)])
     _refuse_unstorable(dataset)
     with partial_file(target) as partial:
@@ -116,12 +127,12 @@ def write(
         with _opened(partial, target) as file:
             with disk_errors(target), NETCDF4_PYTHON_LOCK:
                 for name in by_windows(dataset, KINDS):
-                    _create_variable(file, dataset, name, store)
+                    _create_variable(file, dataset, name, store, complevel)
                 _set_global_coordinates(file, dataset)
             for names, chunks in groups(dataset, by_windows(dataset, KINDS)):
                 group = xr.Dataset({name: dataset.variables[name] for name in names})
-                for window in windows(chunks, blocks_at_once(group, chunks)):
-                    _write_window(file, group.isel(window), window, target, on_block)
+                write = functools.partial(_write_window, file, target)
+                write_behind(computed(group, chunks), write, on_block)
 
 
 def _refuse_unstorable(dataset: xr.Dataset) -> None:
@@ -189,7 +200,7 @@ def _write_small_variables(dataset: xr.Dataset, partial: Path, history: str | No
 
 
 def _create_variable(
-    file: netCDF4.Dataset, dataset: xr.Dataset, name: str, store: str | None
+    file: netCDF4.Dataset, dataset: xr.Dataset, name: str, store: str | None, complevel: int
 ) -> None:
     """Declare a numeric variable with its dims, filters, fill value and attributes."""
     variable = dataset.variables[name]
@@ -200,13 +211,14 @@ def _create_variable(
     is_data_float = dtype.kind == "f" and name in dataset.data_vars
     if is_data_float and store is not None:
         dtype = np.dtype(store)
+    level = complevel if dtype.kind == "f" else max(complevel, INTEGER_LEVEL)
     stored = file.createVariable(
         name,
         f"{dtype.kind}{dtype.itemsize}",
         tuple(map(str, variable.dims)),
-        zlib=True,
-        complevel=4,
-        shuffle=True,
+        zlib=level > 0,
+        complevel=cast("Any", level),
+        shuffle=level > 0,
         chunksizes=_storage_chunks(variable, dtype.itemsize) or None,
         chunk_cache=CACHE_BYTES,
         fill_value=np.nan if is_data_float else None,
@@ -238,21 +250,16 @@ def _set_global_coordinates(file: netCDF4.Dataset, dataset: xr.Dataset) -> None:
         file.setncattr("coordinates", " ".join(missing))
 
 
-def _write_window(
-    file: netCDF4.Dataset,
-    lazy: xr.Dataset,
-    window: Mapping[Hashable, slice],
-    target: Path,
-    on_block: Callable[[xr.Dataset], None] | None,
-) -> None:
-    """Compute one window of a group of variables in one call, and write it."""
-    block = lazy.compute()
-    with clock.stage("write"), disk_errors(target), NETCDF4_PYTHON_LOCK:
-        for name, variable in block.variables.items():
-            if variable.size == 0:
-                continue
-            stored = file.variables[str(name)]
-            region = tuple(window.get(dim, slice(None)) for dim in variable.dims)
-            stored[region or ...] = variable.to_numpy().astype(stored.dtype, copy=False)
-    if on_block is not None:
-        on_block(block)
+def _write_window(file: netCDF4.Dataset, target: Path, window: list[Block]) -> None:
+    """Write the blocks of a window."""
+    with clock.stage("write"), disk_errors(target):
+        for region, block in window:
+            for name, variable in block.variables.items():
+                if variable.size == 0:
+                    continue
+                stored = file.variables[str(name)]
+                place = tuple(region.window.get(dim, slice(None)) for dim in variable.dims)
+                values = variable.to_numpy().astype(stored.dtype, copy=False)
+                # Only so long, that those who read the next chunks wait no longer than they must
+                with NETCDF4_PYTHON_LOCK:
+                    stored[place or ...] = values

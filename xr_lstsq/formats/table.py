@@ -27,20 +27,20 @@ class Format:
         By which its files are known.
     groups : bool
         Whether ``open`` takes ``group``.
-    resumes : bool
-        Whether ``write`` takes ``resume`` and ``fingerprint``.
+    takes : tuple of str
+        Further arguments of ``write``.
     """
 
     name: str
     module: ModuleType
     suffixes: tuple[str, ...]
     groups: bool = False
-    resumes: bool = False
+    takes: tuple[str, ...] = ()
 
 
 FORMATS = (
-    Format("netCDF", netcdf, (".nc", ".nc4", ".cdf"), groups=True),
-    Format("Zarr", zarr, (".zarr",), groups=True, resumes=True),
+    Format("netCDF", netcdf, (".nc", ".nc4", ".cdf"), groups=True, takes=("complevel",)),
+    Format("Zarr", zarr, (".zarr",), groups=True, takes=("resume", "fingerprint")),
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import xarray as xr
 
 from xr_lstsq import fits
-from xr_lstsq.formats.table import Format, by_name, by_suffix
+from xr_lstsq.formats.table import FORMATS, Format, by_name, by_suffix
 from xr_lstsq.runs.bar import bar
 from xr_lstsq.runs.cluster import Stages, cluster_errors, connected
 from xr_lstsq.runs.events import Progress, Teller, plain, program
@@ -64,6 +64,7 @@ def solve_file(
     max_memory: int | str | None = None,
     scheduler: str | None = None,
     skip_unreadable: bool = False,
+    complevel: int | None = None,
     resume: bool = False,
     progress: Callable[[int, int], None] | None = None,
     tell: Teller | None = None,
@@ -103,6 +104,8 @@ def solve_file(
     skip_unreadable : bool
         True gives pixels of chunks that cannot be read the status failed, NaN, and nobs and rank 0,
         each chunk with a warning, instead of ending with an error.
+    complevel : int, optional
+        Level of zlib for the floats of a netCDF file, 0 (none) to 9. None is 0.
     resume : bool
         True goes on with a run into this Zarr store that was interrupted, where there is one. It
         must have been given the same arguments and inputs. The finished store equals, bit for bit,
@@ -154,8 +157,7 @@ def solve_file(
     inputs = Inputs(source, group)
     try:
         file_format = by_suffix(output)
-        if resume:
-            _refuse_to_resume(file_format, output)
+        own = _own_arguments(file_format, output, complevel=complevel, resume=resume or None)
         sources = inputs.files()
         file_format.module.check_target(output, sources)
         with connected(scheduler), cluster_errors(), read_errors(inputs):
@@ -173,7 +175,8 @@ def solve_file(
                     arguments=plain(given),
                     **job.facts(),
                 )
-                record = {"resume": resume, "fingerprint": fingerprint(inputs, given)}
+                if "fingerprint" in file_format.takes:
+                    own["fingerprint"] = fingerprint(inputs, given)
                 with job.limits():
                     file_format.module.write(
                         job.fit,
@@ -182,7 +185,7 @@ def solve_file(
                         store=store,
                         history=_history(f"solve '{inputs}'", given),
                         on_block=counter.add,
-                        **(record if file_format.resumes else {}),
+                        **own,
                     )
             spent = stages()
     except BaseException as error:
@@ -199,6 +202,7 @@ def write_fit(
     *,
     store: Literal["float32", "float64"] | None = None,
     progress: bool = False,
+    **own: Any,
 ) -> None:
     """Write a fit, eager or lazy, to a file; a lazy one in bounded memory.
 
@@ -214,6 +218,8 @@ def write_fit(
         Type of the floats in the file; None keeps theirs.
     progress : bool
         Whether a bar of pixels done and the time left is shown on standard error.
+    **own
+        Arguments of this format alone.
 
     Raises
     ------
@@ -242,18 +248,28 @@ def write_fit(
 
         count(xr.Dataset())
         file_format.module.write(
-            fit, path, store=store, history=_history(f"to_{name.lower()}", {}), on_block=count
+            fit,
+            path,
+            store=store,
+            history=_history(f"to_{name.lower()}", {}),
+            on_block=count,
+            **own,
         )
 
 
-def _refuse_to_resume(one: Format, output: str | os.PathLike[str]) -> None:
-    if not one.resumes:
-        msg = (
-            f"resume=True was given, and a run into a {one.name} file starts anew: it leaves "
-            "nothing when it is interrupted. Leave it out, or write to a Zarr store, such as "
-            f"{Path(output).with_suffix('.zarr').name}."
-        )
-        raise ValueError(msg)
+def _own_arguments(one: Format, output: str | os.PathLike[str], **given: Any) -> dict[str, Any]:
+    """Return the arguments that only some formats take, and refuse those that this one does not."""
+    own = {name: value for name, value in given.items() if value is not None}
+    for name in own:
+        if name not in one.takes:
+            others = [other for other in FORMATS if name in other.takes]
+            suffix = others[0].suffixes[0]
+            msg = (
+                f"{name}={own[name]!r} was given, and a run into {one.name} knows no {name}. Leave "
+                f"it out, or write {others[0].name}, such as {Path(output).stem}{suffix}."
+            )
+            raise ValueError(msg)
+    return own
 
 
 def _history(action: str, given: Mapping[str, Any]) -> str:
