@@ -93,6 +93,18 @@ those of a dask array that the threaded scheduler computes.
 % begin growth
 % end growth
 
+## From file to file
+
+```shell
+python -m tests.benchmarks.files --write  # 15 GB of temporary files
+```
+
+Runs of `xr-lstsq solve`, medians of the repeats. Files are in the cache of the system where they
+fit into memory.
+
+% begin files
+% end files
+
 ## On a GPU
 
 ```shell
