@@ -60,7 +60,8 @@ class Job:
     @contextmanager
     def limits(self) -> Iterator[None]:
         """Hold all computing and writing inside to the budget."""
-        nbytes = None if self.budget is None else self.budget.window
+        local = worker_memory() is None
+        nbytes = self.budget.window if self.budget is not None and local else None
         # Without a budget, what the caller has set is left as it is
         pool = {} if self.budget is None else {"num_workers": self.threads}
         with windows.at_most(nbytes=nbytes, threads=self.threads), dask.config.set(pool):
@@ -112,13 +113,14 @@ def lazy_fit(
         # They are there twice, computed and joined to be written
         beside = -(-2 * fit.nbytes // (COPIES * max(1, fit["status"].size)))
     # Only threads of this process can be made fewer
-    fewest = 1 if worker_memory() is None else threads
+    local = worker_memory() is None
+    fewest = 1 if local else threads
     room = Room(budget.chunk_bytes(threads), budget.chunk_bytes(fewest), beside)
     if _on_cpu(options.get("device", "auto")):
         options = {**options, "max_memory": budget.solver}
     with open_cube(inputs, design, **names, room=room, skip=skip) as found:
         fit = _fit(found, design, options)
-        if fewest == 1:
+        if local:
             at_once = budget.threads(found.chunk_bytes + beside * found.chunk_pixels, threads)
         yield Job(found, fit, at_once, budget)
 
