@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,15 @@ import xarray as xr
 
 from xr_lstsq.errors import WriteError
 
-__all__ = ["disk_errors", "partial_file", "reason", "refuse_sources", "resolve", "sources_of"]
+__all__ = [
+    "disk_errors",
+    "partial_file",
+    "partial_files",
+    "reason",
+    "refuse_sources",
+    "resolve",
+    "sources_of",
+]
 
 
 def resolve(path: str | os.PathLike[str]) -> Path:
@@ -59,18 +67,35 @@ def partial_file(target: Path) -> Iterator[Path]:
 
     Whatever goes wrong inside, the file is removed and the target stays as it was.
     """
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
-    with disk_errors(target):
-        # Made by os.open and not by tempfile, so that the mode follows the umask.
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    with partial_files([target]) as partials:
+        yield partials[0]
+
+
+@contextmanager
+def partial_files(targets: Sequence[Path]) -> Iterator[list[Path]]:
+    """Give an empty file beside each target; all of them take their places if all goes well.
+
+    Whatever goes wrong inside, the files are removed and the targets stay as they were.
+    """
+    partials: list[Path] = []
     try:
-        yield partial
-        with disk_errors(target):
-            with partial.open("rb+") as file:
+        for target in targets:
+            partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+            with disk_errors(target):
+                # Made by os.open and not by tempfile, so that the mode follows the umask.
+                os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            partials.append(partial)
+        yield partials
+        for target, partial in zip(targets, partials, strict=True):
+            with disk_errors(target), partial.open("rb+") as file:
                 os.fsync(file.fileno())
-            partial.replace(target)
+        # Renaming takes no space: once all are on the disk, nothing is left to fail half-way.
+        for target, partial in zip(targets, partials, strict=True):
+            with disk_errors(target):
+                partial.replace(target)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        for partial in partials:
+            partial.unlink(missing_ok=True)
         raise
 
 
