@@ -150,16 +150,13 @@ def find(dataset: xr.Dataset) -> Grid:
     crs = first.rio.crs
     height, width = dataset.sizes[y_dim], dataset.sizes[x_dim]
     known = _stored(first)
-    labels = [dataset.coords.get(dim) for dim in (y_dim, x_dim)]
-    transform = None
-    if any(one is None or one.dtype.kind not in "iuf" for one in labels):
+    # Of a dim without coordinates xarray makes up labels, so it is asked which ones there are.
+    labels = [dataset.coords[dim] for dim in (y_dim, x_dim) if dim in dataset.coords]
+    if len(labels) < 2 or any(one.dtype.kind not in "iuf" for one in labels):
         transform = _counted(dataset, known, (y_dim, x_dim))
     else:
-        ys, xs = (one.to_numpy().astype(np.float64) for one in labels if one is not None)
-        if known is not None and not (known.b or known.d):
-            transform = _part(known, (ys - known.f) / known.e - 0.5, (xs - known.c) / known.a - 0.5)
-        if transform is None:
-            transform = _from_labels(ys, xs, (y_dim, x_dim))
+        ys, xs = (one.to_numpy().astype(np.float64) for one in labels)
+        transform = _labelled(ys, xs, known, (y_dim, x_dim))
     return Grid(transform, crs, height, width)
 
 
@@ -191,6 +188,24 @@ def _counted(dataset: xr.Dataset, known: Affine | None, dims: tuple[Hashable, Ha
         msg = "'row' and 'column' are not evenly spaced, so no transform gives the pixels a place."
         raise ValueError(msg + " Select evenly spaced rows and columns, or write netCDF or Zarr.")
     return transform
+
+
+def _labelled(
+    ys: np.ndarray[Any, Any],
+    xs: np.ndarray[Any, Any],
+    known: Affine | None,
+    dims: tuple[Hashable, Hashable],
+) -> Affine:
+    """Return the transform of coordinates of pixel centres."""
+    if known is not None and (known.b or known.d):
+        msg = f"the GeoTransform is rotated, and {dims[0]!r} and {dims[1]!r} are coordinates, which"
+        msg += " a rotated grid has not. Call fit.drop_vars"
+        raise ValueError(f"{msg}({[*map(str, dims)]}) to keep the rotation.")
+    if known is not None:
+        found = _part(known, (ys - known.f) / known.e - 0.5, (xs - known.c) / known.a - 0.5)
+        if found is not None:
+            return found
+    return _from_labels(ys, xs, dims)
 
 
 def _part(

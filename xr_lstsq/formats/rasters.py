@@ -125,9 +125,9 @@ def write(
         }
         _fill(files, dataset, on_block)
         for file in files.values():
-            file.check()
             if cog:
                 file.optimize()
+            file.check()
 
 
 @dataclass(eq=False)

@@ -6,7 +6,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import xarray as xr
@@ -80,23 +80,50 @@ def partial_files(targets: Sequence[Path]) -> Iterator[list[Path]]:
     partials: list[Path] = []
     try:
         for target in targets:
-            partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
+            partials.append(_hidden(target, "partial"))
             with disk_errors(target):
                 # Made by os.open and not by tempfile, so that the mode follows the umask.
-                os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-            partials.append(partial)
+                os.close(os.open(partials[-1], os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
         yield partials
         for target, partial in zip(targets, partials, strict=True):
             with disk_errors(target), partial.open("rb+") as file:
                 os.fsync(file.fileno())
-        # Renaming takes no space: once all are on the disk, nothing is left to fail half-way.
-        for target, partial in zip(targets, partials, strict=True):
-            with disk_errors(target):
-                partial.replace(target)
+        _put_in_place(targets, partials)
     except BaseException:
         for partial in partials:
             partial.unlink(missing_ok=True)
         raise
+
+
+def _put_in_place(targets: Sequence[Path], partials: Sequence[Path]) -> None:
+    """Rename all files or none.
+
+    One rename is whole by itself. Of several, the old files step aside first: whenever the program
+    ends, old and new ones never stand side by side.
+    """
+    aside = {t: _hidden(t, "old") for t in targets if len(targets) > 1 and t.exists()}
+    try:
+        for target, old in aside.items():
+            with disk_errors(target):
+                target.replace(old)
+        for target, partial in zip(targets, partials, strict=True):
+            with disk_errors(target):
+                partial.replace(target)
+    except BaseException:
+        for target, partial in zip(targets, partials, strict=True):
+            if not partial.exists() and len(targets) > 1:
+                target.unlink(missing_ok=True)
+        for target, old in aside.items():
+            if old.exists():
+                old.replace(target)
+        raise
+    for old in aside.values():
+        with suppress(OSError):
+            old.unlink()
+
+
+def _hidden(target: Path, suffix: str) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.{suffix}")
 
 
 @contextmanager
