@@ -361,7 +361,7 @@ def test_any_selection_reads_what_numpy_selects(tmp_path: Path) -> None:
         {"y": slice(6, 1, -2), "x": [9, 0]},
         {"time": slice(None, None, -1), "y": slice(2, 2)},
         {"time": 4, "y": 7, "x": 9},
-        {"y": [1, 3, 2]},
+        {"y": [1, 3, 2], "x": [4, 4, 6]},
         {"x": [2, 2, 2]},
     ]
     whole = lazy.copy(data=values)

@@ -228,11 +228,14 @@ def multi_index(fit: xr.Dataset) -> xr.Dataset:
             lambda f: f.assign(
                 cov=f["coef"] * f["coef"].rename(param="param_2").drop_vars("param_2")
             ),
-            r"'cov' has the dims .* bands of a GeoTIFF are one of them .* or write netCDF or Zarr",
+            r"drop_vars\(\['cov'\]\) .*isel\(param_2=0\), or write netCDF or Zarr",
         ),
         (multi_index, r"'pixel' is a MultiIndex.* Call fit\.unstack\('pixel'\)"),
-        (lambda f: f.expand_dims(depth=3), "'coef' has the dims .*'depth'.* one of them"),
-        (lambda f: f.assign(d=("time", [1.0])), r"'d' has the dims .* fit\.drop_vars\('d'\)"),
+        (
+            lambda f: f.expand_dims(depth=3),
+            r"'coef' has the dims .*'depth'.* bands along one dim more",
+        ),
+        (lambda f: f.assign(d=("time", [1.0])), r"'d' has the dims .* fit\.drop_vars\(\['d'\]\)"),
         (
             lambda f: f.rename(y="j", x="i"),
             r"are no rows and columns of a raster. Call fit\.rename",
@@ -483,8 +486,10 @@ def read_case(name: str) -> tuple[np.ndarray, dict[str, Any], dict[str, Any]]:
 def solve_case(folder: Path, cube: xr.DataArray, given: dict[str, Any]) -> None:
     dim = given["fit_dim"]
     labels = {dim: cube[dim], "param": given["params"]}
-    design = xr.DataArray(given["A"], labels, given["A_dims"])
-    geotiff.write(xr_lstsq.solve(cube, design, dim, device="cpu"), folder / "fit.tif")
+    fit = xr_lstsq.solve(cube, xr.DataArray(given["A"], labels, given["A_dims"]), dim, device="cpu")
+    with pytest.raises(ValueError, match=r"Call fit\.drop_vars\(\['design_matrix'\]\) first, or"):
+        geotiff.write(fit, folder / "fit.tif")
+    geotiff.write(fit.drop_vars("design_matrix"), folder / "fit.tif")
 
 
 def check_case(folder: Path, want: dict[str, Any], given: dict[str, Any]) -> None:
@@ -507,10 +512,7 @@ def test_the_sentinel_of_the_case_is_missing_on_the_way_in_and_out(tmp_path: Pat
     grid = {"crs": file["crs"], "transform": Affine(*file["transform"])}
     put(tmp_path / "in.tif", stored.astype(given["dtype"]), nodata=file["nodata"], **grid)
     cube = geotiff.open(tmp_path / "in.tif", chunks={})["data"]
-    design = xr.DataArray(
-        given["A"], {"band": cube["band"], "param": given["params"]}, ["band", "param"]
-    )
-    geotiff.write(xr_lstsq.solve(cube, design, dim="band", device="cpu"), tmp_path / "fit.tif")
+    solve_case(tmp_path, cube, given)
     check_case(tmp_path, want, given)
 
 
@@ -519,10 +521,7 @@ def test_latitude_and_longitude_of_the_case_are_rows_and_columns(tmp_path: Path)
     coords = {name: spec["values"] for name, spec in given["coords"].items()}
     cube = xr.DataArray(stored.astype(float), coords, given["dims"])
     cube = cube.rio.write_crs(given["file"]["crs"])
-    design = xr.DataArray(
-        given["A"], {"time": cube["time"], "param": given["params"]}, given["A_dims"]
-    )
-    geotiff.write(xr_lstsq.solve(cube, design, dim="time", device="cpu"), tmp_path / "fit.tif")
+    solve_case(tmp_path, cube, given)
     check_case(tmp_path, want, given)
 
 

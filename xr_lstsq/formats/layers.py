@@ -63,23 +63,32 @@ def refuse_unstorable(dataset: xr.Dataset) -> None:
     if not dataset.data_vars:
         raise ValueError("the Dataset has no data variables, so there is nothing to write.")
     spatial = spatial_dims(dataset)
+    own = {
+        name: [dim for dim in variable.dims if dim not in spatial]
+        for name, variable in dataset.data_vars.items()
+    }
+    shapeless = [
+        name
+        for name, variable in dataset.data_vars.items()
+        if not {*spatial} <= {*variable.dims} or len(own[name]) > 1
+    ]
+    if shapeless:
+        name = shapeless[0]
+        msg = f"{name!r} has the dims {dataset[name].dims}, and a GeoTIFF holds {spatial} and bands"
+        msg += f" along one dim more. Call fit.drop_vars({shapeless}) first"
+        if len(own[name]) > 1 and {*spatial} <= {*dataset[name].dims}:
+            msg += f", select one label of {own[name][-1]!r}, such as fit.isel({own[name][-1]}=0)"
+        raise ValueError(f"{msg}, or {OTHERS}.")
     for name, variable in dataset.data_vars.items():
         drop = f"Drop it with fit.drop_vars({name!r}), or {OTHERS}."
-        own = [dim for dim in variable.dims if dim not in spatial]
         if not isinstance(name, str) or {*"/\\\0"} & {*name}:
             msg = f"A variable is called {name!r}, and file names are made of these names."
             raise ValueError(f"{msg} Rename it with fit.rename.")
-        if not {*spatial} <= {*variable.dims}:
-            msg = f"{name!r} has the dims {variable.dims}, and a GeoTIFF holds what has {spatial}."
-            raise ValueError(f"{msg} {drop}")
-        if len(own) > 1:
-            msg = f"{name!r} has the dims {variable.dims}, and bands of a GeoTIFF are one of them"
-            select = f"select one label of {own[-1]!r}, such as fit.isel({own[-1]}=0)"
-            raise ValueError(f"{msg} besides {spatial}. Leave it out, {select}, or {OTHERS}.")
         if variable.dtype.kind not in "fiub" or variable.dtype in (np.float16, np.longdouble):
             msg = f"{name!r} has dtype {variable.dtype}, which a GeoTIFF cannot hold."
             raise ValueError(f"{msg} Convert it, for instance to float64. {drop}")
-        if not variable.size or variable[own[0]].size > MOST_BANDS if own else not variable.size:
+        bands = math.prod(variable.sizes[dim] for dim in own[name])
+        if not variable.size or bands > MOST_BANDS:
             msg = f"{name!r} has the sizes {dict(variable.sizes)}, and a GeoTIFF has at least one"
             raise ValueError(f"{msg} pixel and 1 to {MOST_BANDS} bands. {drop}")
         packing = {*PACKING} & {*variable.attrs}

@@ -43,10 +43,6 @@ class StackArray(BackendArray):
         gap = [] if None not in self.bands else [np.dtype(np.float32)]
         self.dtype = reduce(np.promote_types, [*dtypes, *gap])
 
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        """Return what tells the array from others: its files, with size and time of change."""
-        return (type(self).__name__, self.bands, self.shape)
-
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         """Return what xarray asks for, read now."""
         return indexing.explicit_indexing_adapter(
@@ -57,19 +53,13 @@ class StackArray(BackendArray):
         """Read the smallest window that has all that is asked for, and select from it."""
         picked = [np.arange(size)[own] for own, size in zip(key, self.shape, strict=True)]
         samples, *pixels = (np.atleast_1d(one) for one in picked)
-        if all(one.size for one in (samples, *pixels)):
-            starts = [int(one.min()) for one in pixels]
-            rows, columns = (
-                slice(start, int(one.max()) + 1) for start, one in zip(starts, pixels, strict=True)
-            )
-            window = self._window(samples, rows, columns)
-            inside = [one - start for start, one in zip(starts, pixels, strict=True)]
-            if any(len(one) != n for one, n in zip(inside, window.shape[1:], strict=True)) or any(
-                len(one) > 1 and one[0] > one[-1] for one in inside
-            ):
-                window = window[:, inside[0]][:, :, inside[1]]
-        else:
-            window = np.empty((len(samples), *map(len, pixels)), self.dtype)
+        spans = [slice(int(one.min()), int(one.max()) + 1) for one in pixels if one.size]
+        if len(spans) < len(pixels):
+            return np.empty([one.size for one in picked if one.ndim], self.dtype)
+        window = self._window(samples, *spans)
+        for axis, (one, span) in enumerate(zip(pixels, spans, strict=True), start=1):
+            if len(one) != window.shape[axis] or (np.diff(one) != 1).any():
+                window = window.take(one - span.start, axis)
         return window.reshape([one.size for one in picked if one.ndim])
 
     def _window(
