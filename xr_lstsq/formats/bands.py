@@ -155,13 +155,13 @@ def probe(path: str) -> Header:
                     file.shape,
                     number,
                     file.dtypes[index],
-                    not plain,
-                    not file.transform.is_identity,
-                    file.scales[index],
-                    file.offsets[index],
-                    file.descriptions[index] or "",
-                    file.units[index] or "",
-                    _wavelength(file, number)[0],
+                    is_masked=not plain,
+                    is_placed=not file.transform.is_identity,
+                    scale=file.scales[index],
+                    offset=file.offsets[index],
+                    description=file.descriptions[index] or "",
+                    units=file.units[index] or "",
+                    wavelength=_wavelength(file, number)[0],
                 )
             )
         grid = Grid(file.transform, file.crs, *file.shape)

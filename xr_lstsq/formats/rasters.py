@@ -7,7 +7,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -31,6 +31,7 @@ __all__ = ["targets", "write"]
 # Of GDAL, while files are written: tiles come whole, so that keeping many of them helps nobody.
 CACHE_BYTES = 64 * 2**20
 COG_TILE = 512
+SUFFIXES = (".tif", ".tiff")
 
 
 def targets(dataset: xr.Dataset, path: str | os.PathLike[str]) -> dict[str, Path]:
@@ -42,8 +43,16 @@ def targets(dataset: xr.Dataset, path: str | os.PathLike[str]) -> dict[str, Path
         What is written.
     path : str or path-like
         Target as given to `write`.
+
+    Raises
+    ------
+    ValueError
+        When it has another suffix than .tif or .tiff.
     """
     target = Path(path)
+    if target.suffix.lower() not in SUFFIXES:
+        msg = f"'{target}' has the suffix '{target.suffix}', and GeoTIFF files are written."
+        raise ValueError(f"{msg} Use {' or '.join(SUFFIXES)}.")
     return {
         str(name): target.with_name(f"{target.stem}_{name}{target.suffix}")
         for name in dataset.data_vars
@@ -87,8 +96,8 @@ def write(
     WriteError
         When a target cannot be created, or the disk takes no more.
     ValueError
-        When a target is a source, or for what a GeoTIFF cannot hold: more than one dim besides
-        rows and columns, a grid that no transform describes, text and dates.
+        When a target is a source or no .tif, or for what a GeoTIFF cannot hold: more than one dim
+        besides rows and columns, a grid that no transform describes, text and dates.
     ImportError
         When rasterio or rioxarray is missing.
 
@@ -138,9 +147,7 @@ class _File:
     target: Path
     layer: Layer
     grid: Grid
-
-    def __post_init__(self) -> None:
-        self.sums: dict[tuple[tuple[int, int], ...], int] = {}
+    sums: dict[tuple[tuple[int, int], ...], int] = field(default_factory=dict)
 
     @contextmanager
     def opened(self) -> Iterator[DatasetWriter]:
@@ -216,6 +223,7 @@ class _File:
     def optimize(self) -> None:
         """Turn the file into a cloud optimized one."""
         import rasterio.shutil
+        from rasterio._err import CPLE_BaseError  # copying raises it as it is; nothing exports it
 
         with disk_errors(self.target), _quiet():
             whole = self.partial.with_name(f"{self.partial.name}.tif")
@@ -231,6 +239,8 @@ class _File:
                     BIGTIFF="IF_SAFER",
                 )
                 whole.replace(self.partial)
+            except CPLE_BaseError as error:
+                raise OSError(str(error)) from error
             finally:
                 whole.unlink(missing_ok=True)
 
