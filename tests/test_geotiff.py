@@ -267,6 +267,8 @@ def test_a_table_gives_files_dates_and_coordinates(tmp_path: Path) -> None:
     assert cube["seen"].values[2] == np.datetime64("2021-05-03")
     assert cube["by"].values.tolist() == ["a", "b", "c"]
     assert cube["bperp"].dims == ("pair",)
+    read = [path.relative_to(tmp_path).as_posix() for path in geotiff.files(tmp_path / "stack.csv")]
+    assert read == ["stack.csv", *(f"files/{name}.tif" for name in ("1", "0", "2", "w1", "w0"))]
 
 
 def test_a_table_may_name_bands_of_one_file(tmp_path: Path) -> None:
@@ -409,6 +411,7 @@ def test_what_no_file_fits_is_told(tmp_path: Path) -> None:
         ("{reference}.tif", "has the fields reference"),
         ({"a": "{time}.tif", "b": "{reference}_{secondary}.tif"}, "no file fits|different fields"),
         ({}, "the mapping of patterns is empty"),
+        (["20200101.tif"], r"1 raster files are given.*a pattern with \{time\}, or into a table"),
     ],
 )
 def test_patterns_that_leave_open_what_is_meant_are_refused(

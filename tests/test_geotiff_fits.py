@@ -13,6 +13,7 @@ from affine import Affine
 import xr_lstsq
 from tests import oracle
 from tests.rasters import UTM, plain, put
+from xr_lstsq import runs
 from xr_lstsq.formats import geotiff
 
 CUBES = Path(__file__).parent / "data" / "cubes"
@@ -130,6 +131,35 @@ def test_latitude_and_longitude_of_the_case_are_rows_and_columns(tmp_path: Path)
     cube = cube.rio.write_crs(given["file"]["crs"])
     solve_case(tmp_path, cube, given)
     check_case(tmp_path, want, given)
+
+
+def test_a_run_reads_patterns_and_writes_files_of_bands(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    (tmp_path / "in").mkdir()
+    for date in np.datetime64("2018-01-10") + 37 * np.arange(12):
+        raw = rng.integers(0, 9000, (40, 30)).astype(np.int16)
+        put(tmp_path / f"in/ndvi_{date}.tif", raw, nodata=0, scales=(1e-4,))
+        put(tmp_path / f"in/w_{date}.tif", 1 + rng.random((40, 30)))
+    patterns = {"ndvi": tmp_path / "in/ndvi_{time}.tif", "w": tmp_path / "in/w_{time}.tif"}
+    summary = runs.solve_file(
+        patterns,
+        tmp_path / "out.tif",
+        "polynomial(1)",
+        var="ndvi",
+        weights="w",
+        chunks={"y": 16, "x": 16},
+        device="cpu",
+    )
+    cube = geotiff.open_stack(patterns).load()
+    wanted = xr_lstsq.solve(cube["ndvi"], "polynomial(1)", weights=cube["w"], device="cpu")
+    written = plain(tmp_path / "out_coef.tif")
+    np.testing.assert_allclose(written["values"], wanted["coef"], rtol=1e-9, atol=1e-12)
+    assert written["transform"] == UTM
+    assert "solve" in written["tags"]["history"]
+    assert summary.pixels == 1200
+    assert summary.seconds > 0
+    names = {path.name for path in tmp_path.glob("out*")}
+    assert names == {f"out_{name}.tif" for name in wanted.data_vars}
 
 
 def test_packing_of_the_input_is_left_behind(tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ def test_the_input_is_never_overwritten(tmp_path: Path) -> None:
     bare["coef"].encoding = {}
     for source in (tmp_path / "t.csv", tmp_path / "{time}_coef.tif"):
         with pytest.raises(ValueError, match=message):
-            geotiff.write(bare, tmp_path / "20200101.tif", source=source)
+            geotiff.write(bare, tmp_path / "20200101.tif", sources=[source])
     assert (tmp_path / "20200101_coef.tif").read_bytes() == before
 
 
@@ -339,6 +339,11 @@ def test_a_target_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         geotiff.write(make_fit(), tmp_path / "absent" / "fit.tif")
     with pytest.raises(ValueError, match=r"fit\.csv' has the suffix '\.csv'.* \.tif or \.tiff"):
         geotiff.write(make_fit(), tmp_path / "fit.csv")
+    with pytest.raises(ValueError, match=r"has the suffix '\.vrt'"):
+        geotiff.check_target(tmp_path / "fit.vrt", [])
+    with pytest.raises(ValueError, match="is the file that the data are read from"):
+        geotiff.check_target(tmp_path / "fit.tif", [tmp_path / "fit.tif"])
+    assert geotiff.check_target(tmp_path / "fit.tif", []) == tmp_path / "fit.tif"
     (tmp_path / "fit_coef.tif").mkdir()
     with pytest.raises(WriteError, match="is a directory"):
         geotiff.write(make_fit(), tmp_path / "fit.tif")

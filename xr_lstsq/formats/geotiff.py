@@ -16,44 +16,58 @@ from xr_lstsq.formats import grid as grids
 from xr_lstsq.formats import listing as listings
 from xr_lstsq.formats.bands import Band, Header, probe, require_rasterio
 from xr_lstsq.formats.listing import DATA, Listing
-from xr_lstsq.formats.rasters import targets, write
+from xr_lstsq.formats.rasters import check_target, targets, write
 from xr_lstsq.formats.stacks import variable
 
-__all__ = ["open", "open_stack", "targets", "write"]
+__all__ = ["check_target", "files", "open", "open_stack", "targets", "write"]
 
+Given = (
+    str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, str | os.PathLike[str]]
+)
 Which = int | str | Mapping[str, int | str] | None
 
 SHOWN = 5
 """Missing files that a warning names."""
 
 
-def open(path: str | os.PathLike[str], *, chunks: Mapping[Any, int] | None = None) -> xr.Dataset:
-    """Open a raster file, or a stack of them, lazily, with gaps as NaN.
+def open(given: Given, *, chunks: Mapping[Any, int] | None = None) -> xr.Dataset:
+    """Open raster files lazily, with gaps as NaN: `open_stack` as runs call it.
 
     Parameters
     ----------
-    path : str or path-like
-        A file, whose bands become samples; a pattern such as ``"ndvi_{time}.tif"``; or a table
-        with the suffix .csv. The last two as in `open_stack`.
+    given : str, path-like or mapping of str to str
+        As `files` of `open_stack`.
     chunks : mapping of dim to int, optional
-        Sizes of the dask chunks; dims that are left out follow the blocks of the files. None gives
-        lazy arrays without dask.
+        As there. None gives lazy arrays without dask.
 
     Returns
     -------
     xarray.Dataset
-        The variable ``data``, or those that the table names.
+        As of `open_stack`.
+    """
+    return open_stack(given, chunks=chunks)
+
+
+def files(given: Given) -> list[Path]:
+    """Return the files that are read, a table among them.
+
+    Parameters
+    ----------
+    given : str, path-like or mapping of str to str
+        As `files` of `open_stack`.
 
     Raises
     ------
-    FileNotFoundError, OSError, DtypeError, LabelError, ValueError
+    FileNotFoundError, ValueError
         As `open_stack`.
     """
-    return open_stack(path, chunks=chunks)
+    sources, listing = _list(given)
+    tables = [one for one in dict.fromkeys(sources.values()) if _is_table(one)]
+    return [Path(one) for one in (*tables, *listing.paths())]
 
 
 def open_stack(
-    files: str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]],
+    files: Given,
     *,
     band: Which = None,
     chunks: Mapping[Any, int] | Literal["auto"] | None = "auto",
@@ -136,20 +150,26 @@ def open_stack(
     return found if chunks is None else _cut(found, {} if chunks == "auto" else chunks)
 
 
-def _list(
-    files: str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]],
-) -> tuple[dict[str, str], Listing]:
+def _list(given: Given) -> tuple[dict[str, str], Listing]:
     """Return what each variable is found by, and the files."""
-    if isinstance(files, Mapping):
-        if not files:
+    if isinstance(given, Mapping):
+        if not given:
             raise ValueError("the mapping of patterns is empty. Give a pattern for each variable.")
-        sources = {str(name): os.fspath(pattern) for name, pattern in files.items()}
+        sources = {str(name): os.fspath(pattern) for name, pattern in given.items()}
         return sources, listings.find(sources)
-    path = os.fspath(files)
-    if Path(path).suffix.lower() == ".csv":
+    if not isinstance(given, str | os.PathLike):
+        msg = f"{len(given)} raster files are given, and nothing says which sample each is. Write"
+        msg += " their names as a pattern with {time}, or into a table (.csv)."
+        raise ValueError(msg)  # noqa: TRY004 - a sequence is what other formats take
+    path = os.fspath(given)
+    if _is_table(path):
         listing = listings.read_table(path)
         return dict.fromkeys(listing.files, path), listing
     return {DATA: path}, listings.find({DATA: path})
+
+
+def _is_table(path: str) -> bool:
+    return Path(path).suffix.lower() == ".csv"
 
 
 def _refuse_other_grids(headers: Mapping[str, Header]) -> None:

@@ -3,35 +3,55 @@
 from __future__ import annotations
 
 import os
-import warnings
-import zlib
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-import numpy as np
 import xarray as xr
 
+from xr_lstsq import clock
 from xr_lstsq.formats import grid as grids
 from xr_lstsq.formats import listing as listings
 from xr_lstsq.formats.bands import require_rasterio
-from xr_lstsq.formats.grid import Grid
-from xr_lstsq.formats.layers import Layer, layers, refuse_unstorable
-from xr_lstsq.formats.target import disk_errors, partial_files, refuse_sources, resolve
+from xr_lstsq.formats.layers import layers, refuse_unstorable
+from xr_lstsq.formats.raster_file import RasterFile
+from xr_lstsq.formats.target import partial_files, refuse_sources, resolve, sources_of
 from xr_lstsq.formats.windows import blocks_at_once, groups, windows
 
-if TYPE_CHECKING:
-    from rasterio.io import DatasetWriter
-
-__all__ = ["targets", "write"]
+__all__ = ["check_target", "targets", "write"]
 
 # Of GDAL, while files are written: tiles come whole, so that keeping many of them helps nobody.
 CACHE_BYTES = 64 * 2**20
-COG_TILE = 512
 SUFFIXES = (".tif", ".tiff")
+
+
+def check_target(path: str | os.PathLike[str], sources: Iterable[str | os.PathLike[str]]) -> Path:
+    """Return the absolute path that stands for the files to write, or say why it cannot.
+
+    Parameters
+    ----------
+    path : str or path-like
+        ``OUT.tif``, see `write`.
+    sources : iterable of str or path-like
+        Files that are read, which it may not name. Whether one of them is a file that is
+        written, such as ``OUT_coef.tif``, `write` finds before it computes anything.
+
+    Raises
+    ------
+    WriteError
+        When its directory is missing, or it is a directory.
+    ValueError
+        When it is one of `sources`, or has another suffix than .tif or .tiff.
+    ImportError
+        When rasterio or rioxarray is missing.
+    """
+    require_rasterio()
+    target = resolve(path)
+    _refuse_suffix(target)
+    refuse_sources(target, sources)
+    return target
 
 
 def targets(dataset: xr.Dataset, path: str | os.PathLike[str]) -> dict[str, Path]:
@@ -50,9 +70,7 @@ def targets(dataset: xr.Dataset, path: str | os.PathLike[str]) -> dict[str, Path
         When it has another suffix than .tif or .tiff.
     """
     target = Path(path)
-    if target.suffix.lower() not in SUFFIXES:
-        msg = f"'{target}' has the suffix '{target.suffix}', and GeoTIFF files are written."
-        raise ValueError(f"{msg} Use {' or '.join(SUFFIXES)}.")
+    _refuse_suffix(target)
     return {
         str(name): target.with_name(f"{target.stem}_{name}{target.suffix}")
         for name in dataset.data_vars
@@ -63,7 +81,7 @@ def write(
     dataset: xr.Dataset,
     path: str | os.PathLike[str],
     *,
-    source: str | os.PathLike[str] | None = None,
+    sources: Iterable[str | os.PathLike[str]] = (),
     store: Literal["float32", "float64"] | None = None,
     history: str | None = None,
     on_block: Callable[[xr.Dataset], None] | None = None,
@@ -79,9 +97,9 @@ def write(
     path : str or path-like
         ``OUT.tif`` stands for ``OUT_coef.tif``, ``OUT_status.tif`` and so on, one file a variable.
         Files of these names are replaced, at the very end and all together.
-    source : str or path-like, optional
-        File, pattern or table from which `dataset` is computed; no file of it may be a target. What
-        the encoding of the dataset names is refused as well.
+    sources : iterable of str or path-like
+        Files, patterns and tables from which `dataset` is computed; no file of them may be a
+        target. What the encoding of the dataset names is refused as well.
     store : {"float32", "float64"}, optional
         Type of floats in the files; None keeps their own.
     history : str, optional
@@ -119,9 +137,10 @@ def write(
     refuse_unstorable(dataset)
     grid = grids.find(dataset)
     named = {name: resolve(file) for name, file in targets(dataset, path).items()}
-    sources = _sources(dataset, source)
+    read = [os.fspath(one) for one in (*sources, *sources_of(dataset))]
+    read = [file for one in read for file in listings.expand(one)]
     for target in named.values():
-        refuse_sources(target, sources)
+        refuse_sources(target, read)
     planned = layers(
         dataset, store, history and f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {history}"
     )
@@ -129,124 +148,25 @@ def write(
 
     with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), partial_files([*named.values()]) as partials:
         files = {
-            name: _File(partial, named[name], planned[name], grid)
+            name: RasterFile(partial, named[name], planned[name], grid)
             for name, partial in zip(named, partials, strict=True)
         }
         _fill(files, dataset, on_block)
-        for file in files.values():
-            if cog:
-                file.optimize()
-            file.check()
+        with clock.stage("write"):
+            for file in files.values():
+                if cog:
+                    file.optimize()
+                file.check()
 
 
-@dataclass(eq=False)
-class _File:
-    """One file while it is written."""
-
-    partial: Path
-    target: Path
-    layer: Layer
-    grid: Grid
-    sums: dict[tuple[tuple[int, int], ...], int] = field(default_factory=dict)
-
-    @contextmanager
-    def opened(self) -> Iterator[DatasetWriter]:
-        """Create the file with all that is not values."""
-        import rasterio
-
-        layer, dtype = self.layer, np.dtype(self.layer.dtype)
-        height, width = self.layer.tile
-        with disk_errors(self.target), _quiet():
-            file = rasterio.open(
-                self.partial,
-                "w",
-                driver="GTiff",
-                count=len(layer.descriptions),
-                height=self.grid.height,
-                width=self.grid.width,
-                dtype=layer.dtype,
-                crs=self.grid.crs,
-                transform=self.grid.transform,
-                nodata=np.nan if dtype.kind == "f" else None,
-                tiled=True,
-                blockysize=height,
-                blockxsize=width,
-                interleave="band",
-                compress="deflate",
-                zlevel=4,
-                predictor=3 if dtype.kind == "f" else 2,
-                bigtiff="if_safer",
-            )
-        try:
-            with disk_errors(self.target):
-                file.descriptions = layer.descriptions
-                file.units = layer.units
-                file.update_tags(**layer.tags)
-                for number, tags in enumerate(layer.band_tags, start=1):
-                    file.update_tags(number, **tags)
-            yield file
-        except BaseException:
-            # On a full disk closing fails too; the first error is the one to tell.
-            with suppress(OSError, RuntimeError):
-                file.close()
-            raise
-        with disk_errors(self.target):
-            file.close()
-
-    def write(
-        self, file: DatasetWriter, variable: xr.Variable, window: Mapping[Hashable, slice]
-    ) -> None:
-        """Write one window, and remember what it was."""
-        dims = self.layer.dims
-        values = variable.transpose(*dims).to_numpy().astype(self.layer.dtype, copy=False)
-        values = values.reshape(-1, *values.shape[-2:])
-        sizes = (len(self.layer.descriptions), self.grid.height, self.grid.width)
-        whole = ("",) * (3 - len(dims)) + dims
-        place = tuple(
-            window.get(dim, slice(None)).indices(size)[:2]
-            for dim, size in zip(whole, sizes, strict=True)
-        )
-        with disk_errors(self.target):
-            file.write(values, range(place[0][0] + 1, place[0][1] + 1), window=place[1:])
-        self.sums[place] = zlib.crc32(values.tobytes())
-
-    def check(self) -> None:
-        """Read the file back; raise a WriteError where it does not hold what was written."""
-        import rasterio
-
-        with disk_errors(self.target), _quiet(), rasterio.open(self.partial) as file:
-            for (bands, rows, columns), wanted in self.sums.items():
-                values = file.read(range(bands[0] + 1, bands[1] + 1), window=(rows, columns))
-                if zlib.crc32(values.tobytes()) != wanted:
-                    raise OSError("it does not hold what was written to it")
-
-    def optimize(self) -> None:
-        """Turn the file into a cloud optimized one."""
-        import rasterio.shutil
-        from rasterio._err import CPLE_BaseError  # copying raises it as it is; nothing exports it
-
-        with disk_errors(self.target), _quiet():
-            whole = self.partial.with_name(f"{self.partial.name}.tif")
-            try:
-                rasterio.shutil.copy(
-                    self.partial,
-                    whole,
-                    driver="COG",
-                    COMPRESS="DEFLATE",
-                    PREDICTOR="YES",
-                    BLOCKSIZE=COG_TILE,
-                    OVERVIEW_RESAMPLING="NEAREST",
-                    BIGTIFF="IF_SAFER",
-                )
-                whole.replace(self.partial)
-            except CPLE_BaseError as error:
-                raise OSError(str(error)) from error
-            finally:
-                whole.unlink(missing_ok=True)
+def _refuse_suffix(target: Path) -> None:
+    if target.suffix.lower() not in SUFFIXES:
+        msg = f"'{target}' has the suffix '{target.suffix}', and GeoTIFF files are written."
+        raise ValueError(f"{msg} Use {' or '.join(SUFFIXES)}.")
 
 
 def _fill(
-    files: Mapping[str, _File],
+    files: Mapping[str, RasterFile],
     dataset: xr.Dataset,
     on_block: Callable[[xr.Dataset], None] | None,
 ) -> None:
@@ -257,30 +177,8 @@ def _fill(
             group = xr.Dataset({name: dataset.variables[name] for name in names})
             for window in windows(chunks, blocks_at_once(group, chunks)):
                 block = group.isel(window).compute()
-                for name in names:
-                    files[name].write(opened[name], block.variables[name], window)
+                with clock.stage("write"):
+                    for name in names:
+                        files[name].write(opened[name], block.variables[name], window)
                 if on_block is not None:
                     on_block(block)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Let rasters have no place: the identity is what their input had."""
-    from rasterio.errors import NotGeoreferencedWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotGeoreferencedWarning)
-        yield
-
-
-def _sources(dataset: xr.Dataset, source: str | os.PathLike[str] | None) -> list[str]:
-    """Return the files from which a Dataset is computed, as far as they are known."""
-    encodings = [dataset.encoding, *(v.encoding for v in dataset.variables.values())]
-    names = [] if source is None else [os.fspath(source)]
-    for encoding in encodings:
-        names += [
-            str(name)
-            for name in (encoding.get("source"), *encoding.get("sources", ()))
-            if name is not None
-        ]
-    return [path for name in dict.fromkeys(names) for path in listings.expand(name)]

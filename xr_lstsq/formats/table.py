@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from xr_lstsq.formats import netcdf, zarr
+from xr_lstsq.formats import geotiff, netcdf, zarr
 
 __all__ = ["FORMATS", "Format", "by_name", "by_suffix", "to_read"]
 
@@ -40,6 +40,7 @@ class Format:
 
 FORMATS = (
     Format("netCDF", netcdf, (".nc", ".nc4", ".cdf"), groups=True, takes=("complevel",)),
+    Format("GeoTIFF", geotiff, (".tif", ".tiff", ".vrt", ".csv"), takes=("cog",)),
     Format("Zarr", zarr, (".zarr",), groups=True, takes=("resume", "fingerprint")),
 )
 

@@ -44,7 +44,8 @@ def resolve(path: str | os.PathLike[str]) -> Path:
 def sources_of(dataset: xr.Dataset) -> list[str]:
     """Return the files that a Dataset says it was read from, by its encoding."""
     encodings = [dataset.encoding, *(one.encoding for one in dataset.variables.values())]
-    return sorted({str(encoding["source"]) for encoding in encodings if "source" in encoding})
+    named = {str(encoding["source"]) for encoding in encodings if "source" in encoding}
+    return sorted(named.union(*(encoding.get("sources", ()) for encoding in encodings)))
 
 
 def refuse_sources(target: Path, sources: Iterable[str | os.PathLike[str]]) -> None:
