@@ -37,7 +37,7 @@ LATER = {
     "float64_numpy_relerr": "tells how the tolerance was chosen",
     "relative_per_pixel": "tells why atol is 0; each number is compared with its own size anyway",
     "transform": "the in-memory half of the case has no grid",
-    "roundtrip": "of the GeoTIFF half of the case, see test_geotiff_write.py",
+    "roundtrip": "of the GeoTIFF half of the case, see test_geotiff_fits.py",
 }
 # Keys that steer a comparison.
 SETTINGS = {"rtol", "atol", "fitted_atol", "chunk_invariance_atol", "at_pixels"}
