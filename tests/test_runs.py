@@ -98,7 +98,7 @@ def test_a_file_run_equals_the_oracle_and_the_fit_in_memory(
     assert summary.pixels == 99
     assert summary.statuses["no_data"] == 1
     assert sum(summary.statuses.values()) == 99
-    assert summary.output == tmp_path / "fit.nc"
+    assert summary.files == (tmp_path / "fit.nc",)
     assert summary.seconds > 0
 
 

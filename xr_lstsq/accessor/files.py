@@ -89,3 +89,42 @@ class FileMethods(MapMethods):
             Without the package zarr.
         """
         runs.write_fit(self._fit("to_zarr"), path, "Zarr", store=store, progress=progress)
+
+    def to_geotiff(
+        self,
+        path: str | PathLike[str],
+        *,
+        store: Literal["float32", "float64"] | None = None,
+        cog: bool = False,
+        progress: bool = False,
+    ) -> None:
+        """Write this fit to GeoTIFF files, one a variable; a lazy one in bounded memory.
+
+        The files appear under their names together, when all of them are complete. A band a param,
+        with its name as the description; floats have the nodata value NaN; CRS and transform are
+        those of the cube.
+
+        Parameters
+        ----------
+        path : str or path-like
+            ``OUT.tif`` stands for ``OUT_coef.tif``, ``OUT_status.tif`` and so on.
+        store : {"float32", "float64"}, optional
+            Type of the floats in the files; None keeps theirs.
+        cog : bool
+            Make cloud optimized GeoTIFF files, with overviews.
+        progress : bool
+            Whether a bar of pixels done, their rate and the time left is shown.
+
+        Raises
+        ------
+        WriteError
+            For files that cannot be written; nothing of them is left.
+        ValueError
+            When this is no fit, a file is read by it, dask's process scheduler is in force, or for
+            what a GeoTIFF cannot hold, such as ``cov``; the error says how to go on.
+        ImportError
+            Without the packages rasterio and rioxarray.
+        """
+        runs.write_fit(
+            self._fit("to_geotiff"), path, "GeoTIFF", store=store, progress=progress, cog=cog
+        )

@@ -50,8 +50,8 @@ xr-lstsq {} --var ndvi --dim time \\
     metavar="OUT",
     required=True,
     type=click.Path(path_type=Path),
-    help="The fit: OUT.nc or OUT.zarr. It appears when it is complete, and replaces one of that "
-    "name.",
+    help="The fit: OUT.nc, OUT.zarr, or OUT.tif for OUT_coef.tif and so on. It appears when it is "
+    "complete, and replaces one of that name.",
 )
 @fit_options
 @click.option(
@@ -159,6 +159,7 @@ def _log(path: str | None) -> Iterator[Callable[[dict[str, Any]], None] | None]:
 
 
 def _print_summary(summary: RunSummary, deficient: str, *, err: bool = False) -> None:
+    files = ", ".join(map(str, summary.files))
     rate = summary.pixels / max(summary.seconds, 1e-9)
     solved = summary.statuses.get("solved", 0)
     holds = {"min_norm": "minimum-norm coefficients kept", "nan": "NaN"}[deficient]
@@ -166,7 +167,7 @@ def _print_summary(summary: RunSummary, deficient: str, *, err: bool = False) ->
     rest = [f"{n} {count}{legend.get(n, '')}" for n, count in summary.statuses.items() if count]
     click.echo(
         f"{solved} of {summary.pixels} pixels solved in {summary.seconds:.1f} s "
-        f"({rate:.3g} pixels/s), written to {summary.output}",
+        f"({rate:.3g} pixels/s), written to {files}",
         err=err,
     )
     click.echo(f"Status: {', '.join(rest) or 'no pixels'}", err=err)

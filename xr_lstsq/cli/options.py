@@ -161,6 +161,7 @@ _RUN_OPTIONS = (
         type=click.IntRange(0, 9),
         help="Level of zlib for the floats of OUT.nc; without it they are stored as they are.",
     ),
+    click.option("--cog/--no-cog", default=None, help="Whether GeoTIFF files are cloud optimized."),
     click.option(
         "--resume",
         is_flag=True,

@@ -74,7 +74,7 @@ def write(
     history: str | None = None,
     on_block: Callable[[xr.Dataset], None] | None = None,
     complevel: int = 0,
-) -> None:
+) -> list[Path]:
     """Write a Dataset to a netCDF-4 file, window by window, and rename it when it is whole.
 
     Parameters
@@ -95,6 +95,11 @@ def write(
         Called with each computed block (a Dataset without coordinates) once it is written.
     complevel : int
         Level of zlib for floats, 0 (none) to 9.
+
+    Returns
+    -------
+    list of Path
+        The file.
 
     Raises
     ------
@@ -133,6 +138,7 @@ def write(
                 group = xr.Dataset({name: dataset.variables[name] for name in names})
                 write = functools.partial(_write_window, file, target)
                 write_behind(computed(group, chunks), write, on_block)
+    return [Path(path)]
 
 
 def _refuse_unstorable(dataset: xr.Dataset) -> None:

@@ -86,7 +86,7 @@ def write(
     history: str | None = None,
     on_block: Callable[[xr.Dataset], None] | None = None,
     cog: bool = False,
-) -> None:
+) -> list[Path]:
     """Write the variables of a Dataset to GeoTIFF files, window by window.
 
     Parameters
@@ -108,6 +108,11 @@ def write(
         Called with each computed block (a Dataset without coordinates) once it is written.
     cog : bool
         Make cloud optimized GeoTIFF files, with overviews. Each file is then written twice.
+
+    Returns
+    -------
+    list of Path
+        The files.
 
     Raises
     ------
@@ -157,6 +162,7 @@ def write(
                 if cog:
                     file.optimize()
                 file.check()
+    return [*targets(dataset, path).values()]
 
 
 def _refuse_suffix(target: Path) -> None:

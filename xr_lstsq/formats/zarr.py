@@ -67,7 +67,7 @@ def write(
     on_block: Callable[[xr.Dataset], None] | None = None,
     resume: bool = False,
     fingerprint: Mapping[str, Any] | None = None,
-) -> None:
+) -> list[Path]:
     """Write a Dataset to a Zarr store, region by region, and rename it when it is whole.
 
     Parameters
@@ -92,6 +92,11 @@ def write(
     fingerprint : mapping, optional
         JSON data that tell this run from any other: arguments, and names, sizes and times of the
         inputs. With it an interrupted run can be resumed; without it nothing is left of one.
+
+    Returns
+    -------
+    list of Path
+        The store.
 
     Raises
     ------
@@ -132,6 +137,7 @@ def write(
         _write_at_once(dataset, target, store, line, on_block)
     else:
         _write_resumable(dataset, target, store, line, on_block, fingerprint, resume=resume)
+    return [Path(path)]
 
 
 def _write_at_once(

@@ -28,8 +28,8 @@ class RunSummary:
 
     Attributes
     ----------
-    output : Path
-        The file written.
+    files : tuple of Path
+        The files written.
     pixels : int
         Number of pixels.
     statuses : dict of str to int
@@ -42,7 +42,7 @@ class RunSummary:
         added up, so together they may be more than `seconds`.
     """
 
-    output: Path
+    files: tuple[Path, ...]
     pixels: int
     statuses: dict[str, int]
     seconds: float
@@ -65,6 +65,7 @@ def solve_file(
     scheduler: str | None = None,
     skip_unreadable: bool = False,
     complevel: int | None = None,
+    cog: bool | None = None,
     resume: bool = False,
     progress: Callable[[int, int], None] | None = None,
     tell: Teller | None = None,
@@ -76,10 +77,14 @@ def solve_file(
     ----------
     source : str, path-like, sequence or mapping
         Where the cube is: a netCDF file or a Zarr store; several netCDF files, by a pattern with
-        ``*`` or one by one, that are joined along the dim in whose coordinate they differ.
+        ``*`` or one by one, that are joined along the dim in whose coordinate they differ; a stack
+        of GeoTIFF files, by a pattern such as ``"ndvi_{time}.tif"`` or
+        ``"{reference}_{secondary}.tif"``, by a mapping of variables to patterns, or by a table of
+        files (.csv), see `formats.geotiff.open_stack`.
     output : str or path-like
-        The fit, netCDF or Zarr by its suffix. It appears when the fit is complete, and replaces one
-        of that name.
+        The fit, netCDF, Zarr or GeoTIFF by its suffix. It appears when the fit is complete, and
+        replaces one of that name. ``OUT.tif`` stands for a file a variable: ``OUT_coef.tif``,
+        ``OUT_status.tif``.
     design : str, Term, DataArray or array
         As in `xr_lstsq.solve`.
     group : str, optional
@@ -106,6 +111,8 @@ def solve_file(
         each chunk with a warning, instead of ending with an error.
     complevel : int, optional
         Level of zlib for the floats of a netCDF file, 0 (none) to 9. None is 0.
+    cog : bool, optional
+        Whether GeoTIFF files are cloud optimized, with overviews. None is False.
     resume : bool
         True goes on with a run into this Zarr store that was interrupted, where there is one. It
         must have been given the same arguments and inputs. The finished store equals, bit for bit,
@@ -157,7 +164,9 @@ def solve_file(
     inputs = Inputs(source, group)
     try:
         file_format = by_suffix(output)
-        own = _own_arguments(file_format, output, complevel=complevel, resume=resume or None)
+        own = _own_arguments(
+            file_format, output, complevel=complevel, cog=cog, resume=resume or None
+        )
         sources = inputs.files()
         file_format.module.check_target(output, sources)
         with connected(scheduler), cluster_errors(), read_errors(inputs):
@@ -178,7 +187,7 @@ def solve_file(
                 if "fingerprint" in file_format.takes:
                     own["fingerprint"] = fingerprint(inputs, given)
                 with job.limits():
-                    file_format.module.write(
+                    files = file_format.module.write(
                         job.fit,
                         output,
                         sources=sources,
@@ -192,7 +201,7 @@ def solve_file(
         counter.fail(error)
         raise
     counter.end(spent)
-    return RunSummary(Path(output), counter.total, counter.statuses, counter.seconds, spent)
+    return RunSummary(tuple(files), counter.total, counter.statuses, counter.seconds, spent)
 
 
 def write_fit(
