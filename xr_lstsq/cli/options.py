@@ -47,6 +47,12 @@ def _parse_sources(
     return named
 
 
+def _parse_band(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> int | str | None:
+    return int(text) if text is not None and text.isdigit() else text
+
+
 def _parse_names(
     _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[str, ...]:
@@ -70,6 +76,12 @@ _OPTIONS = (
     ),
     click.option(
         "--group", metavar="NAME", help="Group of IN, such as science/grids; netCDF and Zarr."
+    ),
+    click.option(
+        "--band",
+        metavar="BAND",
+        callback=_parse_band,
+        help="Number (from 1) or description of the band that is read of each GeoTIFF file.",
     ),
     click.option("--var", metavar="NAME", help="Variable to fit; may be left out if there is one."),
     click.option("--dim", metavar="NAME", help="Sample dim; the only one with dates if left out."),

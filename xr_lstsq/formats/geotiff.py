@@ -30,7 +30,9 @@ SHOWN = 5
 """Missing files that a warning names."""
 
 
-def open(given: Given, *, chunks: Mapping[Any, int] | None = None) -> xr.Dataset:
+def open(
+    given: Given, *, chunks: Mapping[Any, int] | None = None, band: Which = None
+) -> xr.Dataset:
     """Open raster files lazily, with gaps as NaN: `open_stack` as runs call it.
 
     Parameters
@@ -39,13 +41,15 @@ def open(given: Given, *, chunks: Mapping[Any, int] | None = None) -> xr.Dataset
         As `files` of `open_stack`.
     chunks : mapping of dim to int, optional
         As there. None gives lazy arrays without dask.
+    band : int, str or mapping of str to int or str, optional
+        As there.
 
     Returns
     -------
     xarray.Dataset
         As of `open_stack`.
     """
-    return open_stack(given, chunks=chunks)
+    return open_stack(given, band=band, chunks=chunks)
 
 
 def files(given: Given) -> list[Path]:

@@ -25,23 +25,23 @@ class Format:
         ``write(dataset, path, ...)``.
     suffixes : tuple of str
         By which its files are known.
-    groups : bool
-        Whether ``open`` takes ``group``.
-    takes : tuple of str
+    reads : tuple of str
+        Further arguments of ``open``.
+    writes : tuple of str
         Further arguments of ``write``.
     """
 
     name: str
     module: ModuleType
     suffixes: tuple[str, ...]
-    groups: bool = False
-    takes: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
 
 
 FORMATS = (
-    Format("netCDF", netcdf, (".nc", ".nc4", ".cdf"), groups=True, takes=("complevel",)),
-    Format("GeoTIFF", geotiff, (".tif", ".tiff", ".vrt", ".csv"), takes=("cog",)),
-    Format("Zarr", zarr, (".zarr",), groups=True, takes=("resume", "fingerprint")),
+    Format("netCDF", netcdf, (".nc", ".nc4", ".cdf"), ("group",), ("complevel",)),
+    Format("GeoTIFF", geotiff, (".tif", ".tiff", ".vrt", ".csv"), ("band",), ("cog",)),
+    Format("Zarr", zarr, (".zarr",), ("group",), ("resume", "fingerprint")),
 )
 
 

@@ -17,6 +17,7 @@ def explain_file(
     design: Any,
     *,
     group: str | None = None,
+    band: int | str | Mapping[str, int | str] | None = None,
     var: str | None = None,
     dim: Hashable | None = None,
     weights: str | None = None,
@@ -28,7 +29,7 @@ def explain_file(
 
     Parameters
     ----------
-    source, design, group, var, dim, weights, valid, chunks, **options
+    source, design, group, band, var, dim, weights, valid, chunks, **options
         As in `solve_file`.
 
     Returns
@@ -44,7 +45,7 @@ def explain_file(
         A file that cannot be read.
     """
     refuse_processes()
-    inputs = Inputs(source, group)
+    inputs = Inputs.of(source, group=group, band=band)
     with (
         open_cube(
             inputs,

@@ -55,6 +55,7 @@ def solve_file(
     design: Any,
     *,
     group: str | None = None,
+    band: int | str | Mapping[str, int | str] | None = None,
     var: str | None = None,
     dim: Hashable | None = None,
     weights: str | None = None,
@@ -88,7 +89,10 @@ def solve_file(
     design : str, Term, DataArray or array
         As in `xr_lstsq.solve`.
     group : str, optional
-        Group of the files, such as ``"science/grids"``.
+        Group of netCDF files or a Zarr store, such as ``"science/grids"``.
+    band : int, str or mapping of str to int or str, optional
+        Number (from 1) or description of the band that is read of each GeoTIFF file, or those of
+        each variable, where files have several.
     var : str, optional
         Variable to fit. None takes the only one that can be fitted.
     dim : hashable, optional
@@ -161,7 +165,7 @@ def solve_file(
     """
     counter = Progress(progress, tell)
     names = {"var": var, "dim": dim, "weights": weights, "valid": valid, "chunks": chunks}
-    inputs = Inputs(source, group)
+    inputs = Inputs.of(source, group=group, band=band)
     try:
         file_format = by_suffix(output)
         own = _own_arguments(
@@ -184,7 +188,7 @@ def solve_file(
                     arguments=plain(given),
                     **job.facts(),
                 )
-                if "fingerprint" in file_format.takes:
+                if "fingerprint" in file_format.writes:
                     own["fingerprint"] = fingerprint(inputs, given)
                 with job.limits():
                     files = file_format.module.write(
@@ -270,8 +274,8 @@ def _own_arguments(one: Format, output: str | os.PathLike[str], **given: Any) ->
     """Return the arguments that only some formats take, and refuse those that this one does not."""
     own = {name: value for name, value in given.items() if value is not None}
     for name in own:
-        if name not in one.takes:
-            others = [other for other in FORMATS if name in other.takes]
+        if name not in one.writes:
+            others = [other for other in FORMATS if name in other.writes]
             suffix = others[0].suffixes[0]
             msg = (
                 f"{name}={own[name]!r} was given, and a run into {one.name} knows no {name}. Leave "

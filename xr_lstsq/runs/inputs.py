@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,12 @@ class Inputs:
     ----------
     given : str, path-like, sequence or mapping
         As in `solve_file`.
-    group : str, optional
-        Group of the files.
+    own : mapping of str to object
+        Arguments that only some formats take: ``group``, ``band``.
     """
 
     given: Given
-    group: str | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """Return what was given, in one line."""
@@ -47,6 +47,11 @@ class Inputs:
         first, *others = (os.fspath(one) for one in self.given)
         return first + (f" and {len(others)} more" if others else "")
 
+    @classmethod
+    def of(cls, given: Given, **own: Any) -> Inputs:
+        """Return the files, with the arguments that are not None."""
+        return cls(given, {name: value for name, value in own.items() if value is not None})
+
     @property
     def format(self) -> Format:
         """The format of the files.
@@ -54,7 +59,7 @@ class Inputs:
         Raises
         ------
         ValueError
-            For no files, a group where the format has none, and files of several formats.
+            For no files, an argument of another format, and files of several formats.
         """
         paths = [self.given] if isinstance(self.given, str | os.PathLike) else self.given
         listed = list(paths.values() if isinstance(paths, Mapping) else paths)
@@ -66,16 +71,16 @@ class Inputs:
             msg = f"The files are of several formats, {names}. Give files of one format."
             raise ValueError(msg)
         found = formats.pop()
-        if self.group is not None and not found.groups:
-            msg = f"group={self.group!r} was given, and {found.name} has no groups. Leave it out."
-            raise ValueError(msg)
+        for name in self.own:
+            if name not in found.reads:
+                msg = f"{name}={self.own[name]!r} was given, and files of {found.name} have no "
+                raise ValueError(msg + f"{name}. Leave it out.")
         return found
 
     def open(self, chunks: Mapping[Any, int] | None = None) -> xr.Dataset:
         """Open them lazily as one Dataset, see the ``open`` of the format."""
         one = self.format
-        more = {"group": self.group} if self.group is not None else {}
-        opened: xr.Dataset = one.module.open(self.given, chunks=chunks, **more)
+        opened: xr.Dataset = one.module.open(self.given, chunks=chunks, **self.own)
         return opened
 
     def files(self) -> list[Path]:
@@ -102,7 +107,7 @@ class Inputs:
         digest = hashlib.blake2b(repr(sorted(found)).encode(), digest_size=16)
         return {
             "source": str(self),
-            "group": self.group,
+            **{name: _told(value) for name, value in self.own.items()},
             "files": len(found),
             "bytes": sum(size for _, size, _ in found),
             "state": digest.hexdigest(),
