@@ -27,24 +27,44 @@ def above(group: str | None) -> list[str | None]:
 
 
 def inherit(dataset: xr.Dataset, above: Iterable[xr.Dataset]) -> xr.Dataset:
-    """Return a group with the coordinates of the groups above it, the nearest first.
+    """Return a group with what it has from the groups above it, the nearest first.
 
     Parameters
     ----------
     dataset : xarray.Dataset
-        The group.
+        The group, decoded but for its links: with ``decode_coords="coordinates"``.
     above : iterable of xarray.Dataset
         Those that hold it, from the inside out.
+
+    Returns
+    -------
+    xarray.Dataset
+        With the coordinates of the groups above, and what its variables name as grid mapping or
+        bounds as coordinates.
     """
     for parent in above:
+        named = {
+            word.removesuffix(":")
+            for variable in dataset.variables.values()
+            for key in LINKS
+            for word in str(variable.attrs.get(key, "")).split()
+        }
         dataset = dataset.assign_coords(
             {
                 name: one
-                for name, one in parent.coords.items()
-                if name not in dataset.variables and {*one.dims} <= {*dataset.dims}
+                for name, one in parent.variables.items()
+                if (name in parent.coords or name in named)
+                and name not in dataset.variables
+                and {*one.dims} <= {*dataset.dims}
             }
         )
-    return dataset
+    return xr.decode_cf(
+        dataset,
+        concat_characters=False,
+        mask_and_scale=False,
+        decode_times=False,
+        decode_coords="all",
+    )
 
 
 def links(variable: xr.Variable, dataset: xr.Dataset) -> dict[str, str]:

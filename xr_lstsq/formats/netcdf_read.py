@@ -122,7 +122,7 @@ def _open_group(file: Path, chunks: dict[Any, int] | None, group: str | None) ->
         # Whoever gives chunks has weighed memory against storage; see chunks.py.
         warnings.filterwarnings("ignore", "The specified chunks separate", UserWarning)
         return xr.open_dataset(
-            file, engine="netcdf4", group=group, chunks=chunks, decode_coords="all"
+            file, engine="netcdf4", group=group, chunks=chunks, decode_coords="coordinates"
         )
 
 

@@ -120,7 +120,7 @@ def write(
     the blocks of two windows (at most 256 MiB, but at least two blocks) besides what computing
     them takes. Floats have NaN as their fill value; the encoding that variables bring along is
     dropped except grid mapping and bounds. The version of the format is zarr's
-    ``default_zarr_format``; version 2 gets consolidated metadata.
+    ``default_zarr_format``; the metadata are consolidated.
     """
     if store not in (None, "float32", "float64"):
         msg = f"store={store!r} is not a type of the file. Use 'float32', 'float64' or None."

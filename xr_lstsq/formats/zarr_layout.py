@@ -103,7 +103,8 @@ def create(
     by_regions = [name for names, _ in parts for name in names]
     # As data variables they get no `coordinates` attribute from xarray, which sees only part of
     # the store here; cf.py does that.
-    small = dataset.drop_vars(by_regions).reset_coords().copy()
+    # In memory, since xarray warns of lazy texts.
+    small = dataset.drop_vars(by_regions).reset_coords().compute()
     for name, variable in small.variables.items():
         # Inherited units or types of times may be too coarse for the times at hand.
         variable.encoding = {}

@@ -87,19 +87,14 @@ def open(
 
 
 def _open_group(file: Path) -> xr.Dataset:
-    import zarr
-
     try:
-        group = zarr.open_group(file, mode="r", use_consolidated=False)
-        raw = xr.open_dataset(
-            file,
-            engine="zarr",
-            chunks=None,
-            decode_cf=False,
-            consolidated=False,
-            # Attributes of other writers, which have plain numbers, are read below.
-            use_zarr_fill_value_as_mask=True,
-        )
+        store = xr.backends.ZarrStore.open_group(file, mode="r", consolidated=False)
+        arrays = {name: store.members[name] for name in store.array_keys()}
+        fills = {name: _fill_value(array) for name, array in arrays.items()}
+        for array in arrays.values():
+            # Only in memory: xarray reads none but those that it has written itself.
+            array.metadata.attributes.pop("_FillValue", None)
+        raw = xr.open_dataset(store, chunks=None, decode_cf=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
         msg = (
             f"'{file}' is not a readable Zarr group ({reason(error)}). A group has a zarr.json, or "
@@ -108,17 +103,16 @@ def _open_group(file: Path) -> xr.Dataset:
         raise OSError(msg) from error
     texts = [name for name, v in raw.variables.items() if v.dtype.kind in "TO" and v.ndim < 2]
     for name, variable in raw.variables.items():
-        variable.attrs.pop("_FillValue", None)
-        fill = _fill_value(group[str(name)])
-        if fill is not None:
-            variable.attrs["_FillValue"] = fill
+        variable.attrs.pop("_FillValue", None)  # that of the storage, in version 2
+        if fills[str(name)] is not None:
+            variable.attrs["_FillValue"] = fills[str(name)]
         # Where chunks.py finds how a file of any format is stored.
         variable.encoding["chunksizes"] = variable.encoding["chunks"]
         variable.encoding["source"] = str(file.absolute())
     with warnings.catch_warnings():
         # cftime is what the rest of the package reads where datetime64[ns] ends.
         warnings.filterwarnings("ignore", "Unable to decode time axis", xr.SerializationWarning)
-        decoded = xr.decode_cf(raw, decode_coords="all")
+        decoded = xr.decode_cf(raw, decode_coords="coordinates")
     return decoded.assign_coords(
         {name: _of_one_width(decoded.variables[name]) for name in texts if name in decoded.coords}
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,11 @@ class Writer:
         self.folder = Folder(root)
         self.parts = parts
         self.group = zarr.open_group(root, mode="r+", use_consolidated=False)
-        self.arrays: dict[str, Any] = {
-            name: self.group[name] for names, _ in parts for name in names
-        }
+        # Version 2 does not say what a chunk without object holds where there is no fill value.
+        with zarr.config.set({"array.write_empty_chunks": self.group.metadata.zarr_format == 2}):
+            self.arrays: dict[str, Any] = {
+                name: self.group[name] for names, _ in parts for name in names
+            }
 
     def write(self, number: int, window: list[Block]) -> None:
         """Write blocks of a group of variables; they are durable on return."""
@@ -49,7 +52,7 @@ class Writer:
         self.folder.check()
         folders: set[Path] = set()
         for path in objects:
-            # A chunk that is nothing but the fill value has no object.
+            # A chunk that is nothing but the fill value has no object in version 3.
             if path.exists():
                 sync(path)
             folders.update(parent for parent in path.parents if self.root in parent.parents)
@@ -81,7 +84,7 @@ class Writer:
         )
 
     def finish(self) -> None:
-        """Consolidate the metadata where that is the custom, and make all durable."""
+        """Consolidate the metadata, as xarray looks for them first, and make all durable."""
         import zarr
 
         version = self.group.metadata.zarr_format
@@ -91,7 +94,9 @@ class Writer:
         if lost:
             msg = f"'{self.root / lost[0]}' was removed while the store was written"
             raise OSError(msg)
-        if version == 2:
-            zarr.consolidate_metadata(self.root, zarr_format=2)
-            sync(self.root / ".zmetadata")
+        with warnings.catch_warnings():
+            # The specification of version 3 has no word on it; without, xarray warns at opening.
+            warnings.filterwarnings("ignore", "Consolidated metadata is currently not part")
+            zarr.consolidate_metadata(self.root, zarr_format=version)
+        sync(self.root / (mark if version == 3 else ".zmetadata"))
         sync(self.root)
