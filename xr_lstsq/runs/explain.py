@@ -7,7 +7,7 @@ from typing import Any
 
 from xr_lstsq import preview
 from xr_lstsq.runs.inputs import Given, Inputs
-from xr_lstsq.runs.source import open_cube, read_errors, refuse_processes
+from xr_lstsq.runs.source import open_cube, read_errors, refuse_processes, warn_of_storage
 
 __all__ = ["explain_file"]
 
@@ -59,6 +59,7 @@ def explain_file(
         ) as found,
         read_errors(inputs),
     ):
+        warn_of_storage(found, inputs)
         samples = found.samples()
         explanation = preview.explain(found.cube, design, found.dim, **options, **samples)
         assert isinstance(explanation, preview.Explanation)  # not of a Dataset

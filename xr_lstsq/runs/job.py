@@ -17,7 +17,7 @@ from xr_lstsq.runs import reading
 from xr_lstsq.runs.budget import BASE, COPIES, MINIMUM, Budget, resident_bytes, share_out
 from xr_lstsq.runs.cluster import in_flight, worker_memory
 from xr_lstsq.runs.inputs import Inputs
-from xr_lstsq.runs.source import Room, Source, open_cube
+from xr_lstsq.runs.source import Room, Source, open_cube, warn_of_storage
 
 __all__ = ["Job", "lazy_fit"]
 
@@ -105,6 +105,7 @@ def lazy_fit(
     at_once = in_flight()
     if budget is None:
         with open_cube(inputs, design, **names, skip=skip) as found:
+            warn_of_storage(found, inputs)
             yield Job(found, _fit(found, design, options), at_once, None)
         return
     with open_cube(inputs, design, **names) as found:
@@ -119,6 +120,7 @@ def lazy_fit(
     if _on_cpu(options.get("device", "auto")):
         options = {**options, "max_memory": budget.solver}
     with open_cube(inputs, design, **names, room=room, skip=skip) as found:
+        warn_of_storage(found, inputs)
         fit = _fit(found, design, options)
         if local:
             at_once = budget.threads(found.chunk_bytes + beside * found.chunk_pixels, threads)

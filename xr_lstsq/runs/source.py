@@ -21,7 +21,15 @@ from xr_lstsq.labels import choose, find_dim
 from xr_lstsq.runs import reading
 from xr_lstsq.runs.inputs import Inputs
 
-__all__ = ["Room", "Source", "open_cube", "read_errors", "refuse_processes", "sample_path"]
+__all__ = [
+    "Room",
+    "Source",
+    "open_cube",
+    "read_errors",
+    "refuse_processes",
+    "sample_path",
+    "warn_of_storage",
+]
 
 TOO_OFTEN = 2.0
 """How often a file may be read before a user is told that it is stored badly for this."""
@@ -157,7 +165,6 @@ def open_cube(
         dim = find_dim(probe[var], dim, beside)
         others = [probe[name] for name in names.values()]
         plan = _plan(probe[var], dim, others, chunks, room)
-        _warn_of_storage(probe[var], dim, plan, inputs)
         with inputs.open(plan) as opened:
             pixels = {name for name in plan if name != dim}
             flags: list[xr.Variable] = []
@@ -204,10 +211,10 @@ def _plan(
     return plan
 
 
-def _warn_of_storage(
-    cube: xr.DataArray, dim: Hashable, plan: Mapping[Hashable, int], inputs: Inputs
-) -> None:
+def warn_of_storage(found: Source, inputs: Inputs) -> None:
     """Say once that a file is stored so that it must be read again and again, and what helps."""
+    cube, dim = found.cube, found.dim
+    plan = {name: max(pieces, default=0) for name, pieces in cube.chunksizes.items()}
     often = file_chunks.times_read(cube, dim, plan)
     # A small file stays in caches
     if often < TOO_OFTEN or cube.nbytes <= file_chunks.WHOLE * file_chunks.CHUNK_BYTES:
@@ -228,13 +235,13 @@ def _warn_of_storage(
         remedy = f"rechunk it with dask or rechunker to {{{text}}}"
     warn(
         f"'{inputs}' is stored in chunks of {_shown(stored)}, and a pixel needs all its samples at "
-        f"once: every byte is read and unpacked {often:,.0f} times, in chunks of {_shown(plan)}. "
+        f"once: each of them is read up to {often:,.0f} times, in chunks of {_shown(plan)}. "
         f"Store it once more in small areas with all samples: {remedy}."
     )
 
 
 def _shown(sizes: Mapping[Hashable, int]) -> str:
-    return ", ".join(f"{name} {'all' if n == -1 else n}" for name, n in sizes.items())
+    return ", ".join(f"{name} {n}" for name, n in sizes.items())
 
 
 def refuse_processes() -> None:
