@@ -143,8 +143,9 @@ def disk_errors(target: Path, left: str = "Nothing was kept of the file") -> Ite
     except WriteError:
         raise
     except (OSError, RuntimeError) as error:
-        # The directory itself may be what is gone.
         folder = next(path for path in target.parents if path.is_dir())
+        if folder != target.parent:
+            left = "Nothing is left, since its directory is gone"
         free = shutil.disk_usage(folder).free
         msg = (
             f"Could not write '{target}' ({reason(error)}). The disk of '{folder}' has "

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -104,13 +105,15 @@ class Inputs:
                 state = one.stat()
                 if not one.is_dir():
                     found.append((str(one.absolute()), state.st_size, state.st_mtime_ns))
+        last = max((changed for _, _, changed in found), default=0)
         digest = hashlib.blake2b(repr(sorted(found)).encode(), digest_size=16)
         return {
             "source": str(self),
             **{name: _told(value) for name, value in self.own.items()},
             "files": len(found),
             "bytes": sum(size for _, size, _ in found),
-            "state": digest.hexdigest(),
+            "last change": datetime.fromtimestamp(last / 1e9, UTC).isoformat(),
+            "digest of names, sizes and times of change": digest.hexdigest(),
         }
 
 
