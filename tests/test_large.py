@@ -87,7 +87,7 @@ def test_the_shell_stays_inside_its_memory(source: Path, tmp_path: Path, output:
 
 @pytest.mark.parametrize(
     ("method", "output"),
-    [("to_netcdf", "fit.nc"), ("to_zarr", "fit.zarr"), ("to_geotiff", "a.tif")],
+    [("to_netcdf", "fit.nc"), ("to_zarr", "fit.zarr"), ("to_geotiff", "fit.tif")],
 )
 def test_a_notebook_stays_inside_the_same_memory(
     source: Path, tmp_path: Path, method: str, output: str
