@@ -110,6 +110,24 @@ def test_what_is_made_once_is_made_once(cube: np.ndarray, scale: np.ndarray) -> 
     assert calls == [1.5]
 
 
+def test_what_is_held_is_not_made_again_for_each_part(cube: np.ndarray, scale: np.ndarray) -> None:
+    calls = []
+
+    def make(values: np.ndarray) -> float:
+        calls.append(values.shape)
+        return float(values.size)
+
+    lazy = da.from_array(np.ones(6), chunks=2)
+    factor = blocks.once(make, lazy, lazy=True)
+    total, _ = run(da.from_array(cube, chunks=(4, 1, 1)), scale, factor)
+    held = blocks.held(total)
+    assert calls == [(6,)]
+    parts = [held[:1].compute(), held[1:].compute()]
+    np.testing.assert_allclose(np.concatenate(parts), 6 * (cube * scale).sum(0))
+    assert calls == [(6,)]
+    assert blocks.held(cube) is cube
+
+
 def test_a_series_without_pixels_is_one_block() -> None:
     series = da.from_array(np.arange(3.0), chunks=3)
     (got,) = blocks.run(

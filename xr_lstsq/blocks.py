@@ -13,16 +13,19 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from dask.base import optimize
+from dask.base import is_dask_collection, optimize, persist, tokenize
 from dask.delayed import Delayed, delayed
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.utils import parse_bytes
 
 from xr_lstsq.errors import ChunkError
 
 __all__ = [
+    "ONCE",
     "Operand",
     "Result",
     "call",
+    "held",
     "is_lazy",
     "once",
     "parse_size",
@@ -32,6 +35,9 @@ __all__ = [
 ]
 
 Function = Callable[..., tuple[Any, ...]]
+
+ONCE = "lstsq-once"
+"""How the tasks of `once` are called."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +99,34 @@ def once(function: Callable[..., Any], *arguments: Any, lazy: bool) -> Any:
     """
     if not lazy:
         return function(*arguments)
-    task = delayed(function, pure=True)(*arguments)
-    return da.from_delayed(task, shape=(), dtype=object)
+    name = f"{ONCE}-{function.__name__.strip('_')}-{tokenize(function, *arguments)}"
+    graph = delayed(function)(*arguments, dask_key_name=(name,)).dask
+    # Not da.from_delayed: its alias would be a task of its own, whose value goes round each time
+    layers, needed = dict(graph.layers), dict(graph.dependencies)
+    layers[name], needed[name] = layers.pop((name,)), needed.pop((name,))
+    return da.Array(HighLevelGraph(layers, needed), name, (), dtype=object)
+
+
+def held(lazy: Any) -> Any:
+    """Return a lazy collection in which what `once` calls is done, however often it is computed.
+
+    A compute of a part calls them anew otherwise. The values are kept where blocks are computed:
+    in this process, or on a worker, from which each other worker gets them once.
+
+    Parameters
+    ----------
+    lazy : object
+        Any collection of dask; others are returned as they are.
+    """
+    graph = lazy.__dask_graph__() if is_dask_collection(lazy) else None
+    if not isinstance(graph, HighLevelGraph):
+        return lazy
+    names = [name for name in graph.layers if str(name).startswith(f"{ONCE}-")]
+    values = persist(*(da.Array(graph, name, (), dtype=object) for name in names))
+    done = {value.name: MaterializedLayer(dict(value.dask)) for value in values}
+    needed = dict(graph.dependencies) | {name: set() for name in done}
+    rebuild, arguments = lazy.__dask_postpersist__()
+    return rebuild(HighLevelGraph({**graph.layers, **done}, needed), *arguments)
 
 
 def call(function: Callable[..., Any], cube: Operand, others: Mapping[str, Operand]) -> Any:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise, product
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import dask.array as da
 import xarray as xr
-from dask.base import compute, optimize
+from dask.base import compute_as_if_collection
+from dask.highlevelgraph import HighLevelGraph
 
 from xr_lstsq.formats.windows import Chunks, blocks_at_once
 
@@ -78,13 +80,38 @@ def computed(
     """
     at_once = max(1, blocks_at_once(group, chunks) // 2)
     is_large = math.prod(map(len, chunks.values())) > GRAPH_REGIONS
+    lazy = [one for one in group.variables.values() if one.chunks is not None]
+    graph: Any = HighLevelGraph.merge(*(one.data.dask for one in lazy))
     for batch in _batches(regions(chunks) if wanted is None else wanted, GRAPH_REGIONS):
-        parts = tuple(group.isel(region.window) for region in batch)
-        if is_large:
-            parts = optimize(*parts)
-        for pairs in _batches(zip(batch, parts, strict=True), at_once):
-            blocks = compute(*(part for _, part in pairs))
-            yield [(region, block) for (region, _), block in zip(pairs, blocks, strict=True)]
+        part = graph
+        if is_large and lazy:
+            keys = [_key(one, region, chunks) for region in batch for one in lazy]
+            part = da.Array.__dask_optimize__(graph, keys)
+        for window in _batches(batch, at_once):
+            wanted_keys = [[_key(one, region, chunks) for one in lazy] for region in window]
+            # By their keys: no tasks to cut, join and rename what is one chunk already
+            values = compute_as_if_collection(da.Array, part, wanted_keys) if lazy else wanted_keys
+            found = zip(window, values, strict=True)
+            yield [(region, _block(group, region, blocks)) for region, blocks in found]
+
+
+def _key(variable: xr.Variable, region: Region, chunks: Chunks) -> tuple[Hashable, ...]:
+    """Return the key of the chunk of a lazy variable that is a region."""
+    position = dict(zip(chunks, region.index, strict=True))
+    return (variable.data.name, *(position.get(dim, 0) for dim in variable.dims))
+
+
+def _block(group: xr.Dataset, region: Region, values: Iterable[Any]) -> xr.Dataset:
+    """Return the variables of a region, with the values of the lazy ones."""
+    left = iter(values)
+    block = {}
+    for name, variable in group.variables.items():
+        if variable.chunks is None:
+            cut = {dim: one for dim, one in region.window.items() if dim in variable.dims}
+            block[name] = variable.isel(cut)
+        else:
+            block[name] = xr.Variable(variable.dims, next(left), variable.attrs)
+    return xr.Dataset(block)
 
 
 def write_behind(

@@ -16,6 +16,10 @@ __all__ = ["Chunks", "at_most", "blocks_at_once", "by_windows", "groups", "windo
 
 WINDOW_BYTES = 256 * 2**20
 SLAB_BYTES = 64 * 2**20
+AHEAD = 8
+"""Blocks of a window for each thread, where they are small. A thread that is done takes the next
+one, and only the end of a window finds threads without work. (dask's scheduler hands tasks out one
+by one, to whoever is free, only where there are more than two for each thread.)"""
 
 _LIMITS: ContextVar[tuple[int, int] | None] = ContextVar("limits", default=None)
 
@@ -93,7 +97,7 @@ def blocks_at_once(group: xr.Dataset, chunks: Chunks) -> int:
     blocks = math.prod(len(sizes) for sizes in chunks.values())
     nbytes, threads = _LIMITS.get() or (WINDOW_BYTES, os.cpu_count() or 1)
     fitting = nbytes * blocks // max(1, group.nbytes)
-    return max(1, min(2 * threads, fitting))
+    return max(1, min(AHEAD * threads, fitting))
 
 
 @contextmanager
@@ -105,7 +109,7 @@ def at_most(*, nbytes: int | None, threads: int | None) -> Iterator[None]:
     nbytes : int, optional
         Bytes of results. None is WINDOW_BYTES.
     threads : int, optional
-        Threads that compute; a window has two blocks for each. None is the number of cores.
+        Threads that compute; a window has AHEAD blocks for each. None is the number of cores.
     """
     limits = (nbytes or WINDOW_BYTES, threads or os.cpu_count() or 1)
     before = _LIMITS.set(limits)

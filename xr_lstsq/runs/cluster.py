@@ -13,12 +13,13 @@ import dask
 from dask.system import CPU_COUNT
 
 from xr_lstsq import clock
-from xr_lstsq.blocks import scheduler_name
+from xr_lstsq.blocks import ONCE, held, scheduler_name
 
 if TYPE_CHECKING:
     import distributed
+    import xarray as xr
 
-__all__ = ["Stages", "cluster_errors", "connected", "in_flight", "worker_memory"]
+__all__ = ["Stages", "cluster_errors", "connected", "in_flight", "shared", "worker_memory"]
 
 WAIT_SECONDS = 60
 """How long to wait for a scheduler, and for its first worker."""
@@ -53,14 +54,17 @@ def connected(address: str | None, wait: float = WAIT_SECONDS) -> Iterator[None]
     import distributed
 
     try:
-        client = distributed.Client(address, timeout=wait)  # type: ignore[no-untyped-call]
+        # One that is made the default stays so when it fails to connect
+        client = distributed.Client(  # type: ignore[no-untyped-call]
+            address, timeout=wait, set_as_default=False
+        )
     except (OSError, ValueError, TypeError) as error:
         msg = (
             f"No scheduler answers at {address!r} ({type(error).__name__}: {error}). Start one "
             "by `dask scheduler`, and give the address that it prints, such as tcp://10.0.0.1:8786."
         )
         raise ConnectionError(msg) from error
-    with client:
+    with client, client.as_current(), dask.config.set(scheduler="dask.distributed"):
         try:
             client.wait_for_workers(1, timeout=wait)
         except TimeoutError as error:
@@ -94,6 +98,22 @@ def cluster_errors() -> Iterator[None]:
     except (distributed.CancelledError, CommClosedError) as error:
         msg = f"The connection to the scheduler was lost ({type(error).__name__}: {error})."
         raise ConnectionError(msg + " Nothing was written.") from error
+
+
+def shared(fit: xr.Dataset) -> xr.Dataset:
+    """Return a lazy fit in which what all chunks share is computed, and is on every worker.
+
+    A scheduler gives tasks to those workers that have what these need, and so all of them to the
+    one that has made it.
+    """
+    fit = held(fit)
+    graph = fit.__dask_graph__()
+    if graph is not None and scheduler_name() == "distributed":
+        from distributed import futures_of
+
+        done = [dict(one) for name, one in graph.layers.items() if name.startswith(ONCE)]
+        _client().replicate(futures_of(done))  # type: ignore[no-untyped-call]
+    return fit
 
 
 def in_flight() -> int:

@@ -13,7 +13,7 @@ import xarray as xr
 from xr_lstsq import fits
 from xr_lstsq.formats.table import FORMATS, Format, by_name, by_suffix
 from xr_lstsq.runs.bar import bar
-from xr_lstsq.runs.cluster import Stages, cluster_errors, connected
+from xr_lstsq.runs.cluster import Stages, cluster_errors, connected, shared
 from xr_lstsq.runs.events import Progress, Teller, plain, program
 from xr_lstsq.runs.inputs import Given, Inputs, fingerprint
 from xr_lstsq.runs.job import lazy_fit
@@ -192,7 +192,7 @@ def solve_file(
                     own["fingerprint"] = fingerprint(inputs, given)
                 with job.limits():
                     files = file_format.module.write(
-                        job.fit,
+                        shared(job.fit),
                         output,
                         sources=sources,
                         store=store,
@@ -261,7 +261,7 @@ def write_fit(
 
         count(xr.Dataset())
         file_format.module.write(
-            fit,
+            shared(fit),
             path,
             store=store,
             history=_history(f"to_{name.lower()}", {}),

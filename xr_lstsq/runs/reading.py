@@ -69,18 +69,25 @@ def lazily(
     if not skip:
         return Readable(read, None)
     values = da.map_blocks(
-        _values, read, dtype=variable.dtype, meta=np.empty((0,) * variable.ndim, variable.dtype)
-    )
-    axis = [variable.dims.index(dim)] if dim in variable.dims else []
-    flags = da.map_blocks(
-        _flags,
+        _values,
         read,
-        axis=tuple(axis),
-        drop_axis=axis,
-        dtype=bool,
-        meta=np.empty((0,) * (variable.ndim - len(axis)), bool),
+        token=f"values-{variable.name}",
+        dtype=variable.dtype,
+        meta=np.empty((0,) * variable.ndim, variable.dtype),
     )
-    return Readable(values, xr.Variable([d for d in variable.dims if d != dim], flags))
+    rest = [name for name in variable.dims if name != dim]
+    flags = da.blockwise(
+        _flags,
+        rest,
+        read,
+        variable.dims,
+        token=f"flag-{variable.name}",
+        axes=tuple(place for place, name in enumerate(variable.dims) if name == dim),
+        concatenate=False,
+        dtype=bool,
+        meta=np.empty((0,) * len(rest), bool),
+    )
+    return Readable(values, xr.Variable(rest, flags))
 
 
 def blank(fit: xr.Dataset, readable: list[xr.Variable]) -> xr.Dataset:
@@ -93,17 +100,26 @@ def blank(fit: xr.Dataset, readable: list[xr.Variable]) -> xr.Dataset:
     readable : list of Variable
         Flags of all that was read; a pixel needs each.
     """
-    read = readable[0]
-    for other in readable[1:]:
-        read = read & other
     failed = outputs.STATUS["failed"]
+    needed = {dim for flags in readable for dim in flags.dims}
     changed = {}
     for name, variable in fit.data_vars.items():
-        if variable.chunks is None or not set(read.dims) <= set(variable.dims):
+        if variable.chunks is None or not needed <= set(variable.dims):
             continue
         lost = failed if name == "status" else np.nan if variable.dtype.kind == "f" else 0
-        kept = xr.where(read, variable.variable, np.asarray(lost, variable.dtype))
-        changed[name] = variable.copy(data=kept.transpose(*variable.dims).data)
+        values = da.blockwise(
+            _blanked,
+            variable.dims,
+            *(variable.data, variable.dims),
+            *(one for flags in readable for one in (flags.data, flags.dims)),
+            token=f"blank-{name}",
+            axes=[tuple(map(variable.dims.index, flags.dims)) for flags in readable],
+            lost=variable.dtype.type(lost),
+            dtype=variable.dtype,
+            meta=variable.data._meta,
+            align_arrays=False,
+        )
+        changed[name] = variable.copy(data=values)
     return fit.assign(changed)
 
 
@@ -186,6 +202,15 @@ def _values(block: _Block) -> Any:
     return block.values
 
 
-def _flags(block: _Block, axis: tuple[int, ...]) -> Any:
-    shape = [size for place, size in enumerate(block.values.shape) if place not in axis]
+def _flags(block: Any, axes: tuple[int, ...]) -> Any:
+    while isinstance(block, list):  # that dask makes of the axis that is left out
+        (block,) = block
+    shape = [size for place, size in enumerate(block.values.shape) if place not in axes]
     return np.full(shape, block.readable)
+
+
+def _blanked(values: Any, *readable: Any, axes: list[tuple[int, ...]], lost: Any) -> Any:
+    for flags, places in zip(readable, axes, strict=True):
+        shape = [size if axis in places else 1 for axis, size in enumerate(values.shape)]
+        values = np.where(flags.transpose(np.argsort(places)).reshape(shape), values, lost)
+    return values
