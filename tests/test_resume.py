@@ -41,6 +41,8 @@ class StopError(Exception):
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make a cube in a folder of its own, in which the test runs."""
     monkeypatch.chdir(tmp_path)
+    # A chunk a thread is a window, so that a run can be stopped after any chunk
+    monkeypatch.setattr("xr_lstsq.formats.windows.AHEAD", 1)
     make_cube().to_netcdf("in.nc")
     return tmp_path
 

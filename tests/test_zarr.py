@@ -309,7 +309,7 @@ def test_every_block_is_computed_once_in_bounded_windows(
         zarr.write(fit, tmp_path / "fit.zarr", on_block=count)
     assert len(solved) == written == 72
     assert set(solved.values()) == {1}
-    assert most <= 4 + 2  # two windows of two, and one more whose blocks are being counted
+    assert most <= 16  # a window of eight for each thread
     np.testing.assert_array_equal(read(tmp_path / "fit.zarr")["coef"][1], values * 2 + 1)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
 from xr_lstsq.errors import WriteError, warn
 
-__all__ = ["Folder", "put_in_place", "refuse_inside", "resolve_folder", "sync", "sync_tree"]
+__all__ = ["Folder", "Gate", "put_in_place", "refuse_inside", "resolve_folder", "sync", "sync_tree"]
 
 
 def resolve_folder(path: str | os.PathLike[str], marks: Iterable[str]) -> Path:
@@ -63,7 +64,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._identity = self._look()
+        self.identity = self._look()
 
     def check(self) -> None:
         """Raise an OSError when the directory has been removed, or another put in its place.
@@ -71,16 +72,45 @@ class Folder:
         Writers create the directories that they need, so that what is written after that would be
         a part that looks like the whole.
         """
-        if self._look() != self._identity:
+        if self._look() != self.identity:
             msg = f"'{self.path}' was removed or replaced while it was written"
             raise OSError(msg)
 
-    def _look(self) -> tuple[int, int] | None:
+    def _look(self) -> int | None:
+        # Other machines number the device of a shared file system in another way
         try:
-            found = self.path.stat()
+            return self.path.stat().st_ino
         except FileNotFoundError:
             return None
-        return found.st_dev, found.st_ino
+
+
+class Gate:
+    """Lets writers in until it is closed, so that none comes after the clean-up."""
+
+    def __init__(self) -> None:
+        self._state = threading.Condition()
+        self._inside = 0
+        self._closed = False
+
+    def __enter__(self) -> None:
+        """Go in; raise an OSError where it is closed."""
+        with self._state:
+            if self._closed:
+                msg = "writing has been stopped"
+                raise OSError(msg)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        """Go out."""
+        with self._state:
+            self._inside -= 1
+            self._state.notify_all()
+
+    def close(self) -> None:
+        """Let nobody in any more, and wait for those who are inside."""
+        with self._state:
+            self._closed = True
+            self._state.wait_for(lambda: not self._inside)
 
 
 def put_in_place(partial: Path, target: Path) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise, product
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import dask.array as da
 import xarray as xr
-from dask.base import compute_as_if_collection
+from dask import threaded
+from dask.base import get_scheduler
 from dask.highlevelgraph import HighLevelGraph
+from dask.optimization import cull
 
 from xr_lstsq.formats.windows import Chunks, blocks_at_once
 
-__all__ = ["Block", "Region", "computed", "regions", "write_behind"]
+__all__ = ["Block", "Region", "computed", "each", "regions", "write_behind"]
 
 # Regions whose part of the graph is taken out of the whole at a time. Taking it out may walk the
 # whole graph (0.3 s for 100,000 chunks), walking the part costs little.
@@ -59,9 +61,52 @@ def regions(chunks: Chunks) -> Iterator[Region]:
         yield Region(index, {dim: slice(*b) for dim, b in zip(chunks, bounds, strict=True)})
 
 
-def computed(
-    group: xr.Dataset, chunks: Chunks, wanted: Iterable[Region] | None = None
-) -> Iterator[list[Block]]:
+def each(
+    group: xr.Dataset,
+    chunks: Chunks,
+    work: Callable[[Region, xr.Dataset], T],
+    wanted: Iterable[Region] | None = None,
+    *,
+    name: str,
+    at_once: int,
+) -> Iterator[list[tuple[Region, T]]]:
+    """Compute regions, do something with each where it is computed, and yield what that returns.
+
+    Parameters
+    ----------
+    group : xarray.Dataset
+        Variables that are cut in the same way, eager or lazy; whatever they share is computed once.
+    chunks : dict
+        How they are cut.
+    work : callable
+        ``work(region, block)`` with the variables of a region in memory. It must pickle where
+        workers are other processes.
+    wanted : iterable of Region, optional
+        Which regions are computed. None means all.
+    name : str
+        What the tasks are called, a verb.
+    at_once : int
+        Regions of a window: they are submitted together, and the next ones when all are done.
+    """
+    lazy = [one for one in group.variables.values() if one.chunks is not None]
+    graph: Any = HighLevelGraph.merge(*(one.data.dask for one in lazy))
+    run = get_scheduler() or threaded.get
+    for batch in _batches(regions(chunks) if wanted is None else wanted, GRAPH_REGIONS):
+        if not lazy:
+            yield [(region, work(region, _cut(group, region))) for region in batch]
+            continue
+        wanted_keys = [_key(one, region, chunks) for region in batch for one in lazy]
+        part = dict(da.Array.__dask_optimize__(graph, wanted_keys))
+        for window in _batches(batch, at_once):
+            token = f"{name}-{uuid4().hex}"
+            tasks: dict[Any, Any] = {
+                (token, *region.index): _task(work, group, region, chunks) for region in window
+            }
+            needed = cull(part | tasks, list(tasks))[0]
+            yield list(zip(window, run(needed, list(tasks)), strict=True))
+
+
+def computed(group: xr.Dataset, chunks: Chunks) -> Iterator[list[Block]]:
     """Yield windows of computed regions; whatever the variables share is computed once.
 
     Parameters
@@ -70,8 +115,6 @@ def computed(
         Variables that are cut in the same way, eager or lazy.
     chunks : dict
         How they are cut.
-    wanted : iterable of Region, optional
-        Which regions are computed. None means all.
 
     Notes
     -----
@@ -79,20 +122,11 @@ def computed(
     at a time, see `write_behind`.
     """
     at_once = max(1, blocks_at_once(group, chunks) // 2)
-    is_large = math.prod(map(len, chunks.values())) > GRAPH_REGIONS
-    lazy = [one for one in group.variables.values() if one.chunks is not None]
-    graph: Any = HighLevelGraph.merge(*(one.data.dask for one in lazy))
-    for batch in _batches(regions(chunks) if wanted is None else wanted, GRAPH_REGIONS):
-        part = graph
-        if is_large and lazy:
-            keys = [_key(one, region, chunks) for region in batch for one in lazy]
-            part = da.Array.__dask_optimize__(graph, keys)
-        for window in _batches(batch, at_once):
-            wanted_keys = [[_key(one, region, chunks) for one in lazy] for region in window]
-            # By their keys: no tasks to cut, join and rename what is one chunk already
-            values = compute_as_if_collection(da.Array, part, wanted_keys) if lazy else wanted_keys
-            found = zip(window, values, strict=True)
-            yield [(region, _block(group, region, blocks)) for region, blocks in found]
+    return each(group, chunks, _itself, name="gather", at_once=at_once)
+
+
+def _itself(_region: Region, block: xr.Dataset) -> xr.Dataset:
+    return block
 
 
 def _key(variable: xr.Variable, region: Region, chunks: Chunks) -> tuple[Hashable, ...]:
@@ -101,17 +135,36 @@ def _key(variable: xr.Variable, region: Region, chunks: Chunks) -> tuple[Hashabl
     return (variable.data.name, *(position.get(dim, 0) for dim in variable.dims))
 
 
-def _block(group: xr.Dataset, region: Region, values: Iterable[Any]) -> xr.Dataset:
-    """Return the variables of a region, with the values of the lazy ones."""
-    left = iter(values)
-    block = {}
-    for name, variable in group.variables.items():
-        if variable.chunks is None:
-            cut = {dim: one for dim, one in region.window.items() if dim in variable.dims}
-            block[name] = variable.isel(cut)
-        else:
-            block[name] = xr.Variable(variable.dims, next(left), variable.attrs)
-    return xr.Dataset(block)
+def _cut(group: xr.Dataset, region: Region) -> xr.Dataset:
+    """Return the variables of a region, of a group that is in memory."""
+    return group.isel(region.window, missing_dims="ignore")
+
+
+def _task(
+    work: Callable[[Region, xr.Dataset], T], group: xr.Dataset, region: Region, chunks: Chunks
+) -> tuple[Any, ...]:
+    """Return a task of dask that does the work on a region."""
+    eager = [name for name, one in group.variables.items() if one.chunks is None]
+    lazy = {name: one for name, one in group.variables.items() if one.chunks is not None}
+    frame = {name: one.dims for name, one in lazy.items()}
+    values = [_key(one, region, chunks) for one in lazy.values()]
+    return (_do, _Job(work, region, _cut(group[eager], region), frame), values)
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """What is done with a region, apart from the values of its lazy variables."""
+
+    work: Callable[[Region, xr.Dataset], Any]
+    region: Region
+    eager: xr.Dataset
+    frame: dict[Hashable, tuple[Hashable, ...]]
+
+
+def _do(job: _Job, values: list[Any]) -> Any:
+    pairs = zip(job.frame.items(), values, strict=True)
+    lazy = {name: xr.Variable(dims, one) for (name, dims), one in pairs}
+    return job.work(job.region, job.eager.assign(lazy))
 
 
 def write_behind(

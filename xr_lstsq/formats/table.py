@@ -41,7 +41,7 @@ class Format:
 FORMATS = (
     Format("netCDF", netcdf, (".nc", ".nc4", ".cdf"), ("group",), ("complevel",)),
     Format("GeoTIFF", geotiff, (".tif", ".tiff", ".vrt", ".csv"), ("band",), ("cog",)),
-    Format("Zarr", zarr, (".zarr",), ("group",), ("resume", "fingerprint")),
+    Format("Zarr", zarr, (".zarr",), ("group",), ("resume", "fingerprint", "shown")),
 )
 
 

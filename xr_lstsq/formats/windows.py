@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import xarray as xr
 
-__all__ = ["Chunks", "at_most", "blocks_at_once", "by_windows", "groups", "windows"]
+__all__ = ["Chunks", "at_most", "at_once", "blocks_at_once", "by_windows", "groups", "windows"]
 
 WINDOW_BYTES = 256 * 2**20
 SLAB_BYTES = 64 * 2**20
@@ -80,6 +80,12 @@ def _slabs(variable: xr.Variable) -> Chunks:
     size = max(1, length * SLAB_BYTES // variable.nbytes)
     full, rest = divmod(length, size)
     return {dim: (size,) * full + ((rest,) if rest else ())}
+
+
+def at_once() -> int:
+    """Return how many blocks a window has that are written, and gone, where they are computed."""
+    limits = _LIMITS.get()
+    return AHEAD * (os.cpu_count() or 1 if limits is None else limits[1])
 
 
 def blocks_at_once(group: xr.Dataset, chunks: Chunks) -> int:

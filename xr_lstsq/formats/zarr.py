@@ -6,8 +6,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,13 @@ from typing import Any, Literal
 
 import xarray as xr
 
-from xr_lstsq import clock
 from xr_lstsq.errors import WriteError
 from xr_lstsq.formats import zarr_layout
 from xr_lstsq.formats.directory import put_in_place, refuse_inside, resolve_folder, sync_tree
 from xr_lstsq.formats.ledger import Ledger, open_ledger
-from xr_lstsq.formats.regions import Block, computed, regions, write_behind
+from xr_lstsq.formats.regions import Block, Region, each, regions
 from xr_lstsq.formats.target import disk_errors, sources_of
-from xr_lstsq.formats.windows import Chunks
+from xr_lstsq.formats.windows import Chunks, at_once
 from xr_lstsq.formats.zarr_read import files, need_zarr, open
 from xr_lstsq.formats.zarr_regions import Writer
 
@@ -65,6 +64,7 @@ def write(
     store: Literal["float32", "float64"] | None = None,
     history: str | None = None,
     on_block: Callable[[xr.Dataset], None] | None = None,
+    shown: Collection[Hashable] | None = None,
     resume: bool = False,
     fingerprint: Mapping[str, Any] | None = None,
 ) -> list[Path]:
@@ -74,7 +74,9 @@ def write(
     ----------
     dataset : xarray.Dataset
         Eager or lazy. Lazy variables that are cut into the same chunks are computed together, a
-        few chunks at a time, so whatever they share is computed once.
+        few chunks at a time, so whatever they share is computed once. Each chunk is written where
+        it is computed: by a thread of this process, or by a worker of a cluster, which must see
+        the same directory.
     path : str or path-like
         Target, a directory. An existing store is replaced, at the very end.
     sources : iterable of str or path-like
@@ -87,6 +89,9 @@ def write(
     on_block : callable, optional
         Called with each block (a Dataset without coordinates) once it is written, and with those
         that an earlier run has written, which are read when their values are asked for.
+    shown : collection of str, optional
+        Variables that `on_block` gets; they travel from the worker that has written them. None
+        gives it all.
     resume : bool
         Go on with a run that was interrupted, where there is one. It needs `fingerprint`.
     fingerprint : mapping, optional
@@ -116,11 +121,11 @@ def write(
     Writes to ``.NAME.XXXXXXXX.partial`` beside the target. A run with a fingerprint writes to
     ``.NAME.partial``, and keeps in ``.NAME.ledger`` which regions are durable; both are gone when
     the target is there, which then equals, bit for bit, that of an uninterrupted run that began
-    when the first one did. Each region is one storage chunk of each variable. Memory is that of
-    the blocks of two windows (at most 256 MiB, but at least two blocks) besides what computing
-    them takes. Floats have NaN as their fill value; the encoding that variables bring along is
-    dropped except grid mapping and bounds. The version of the format is zarr's
-    ``default_zarr_format``; the metadata are consolidated.
+    when the first one did. Each region is one storage chunk of each variable, and is gone from
+    memory when it is written; the ledger learns of them a window at a time, eight for each thread.
+    Floats have NaN as their fill value; the encoding that variables bring along is dropped except
+    grid mapping and bounds. The version of the format is zarr's ``default_zarr_format``; the
+    metadata are consolidated.
     """
     if store not in (None, "float32", "float64"):
         msg = f"store={store!r} is not a type of the file. Use 'float32', 'float64' or None."
@@ -134,9 +139,9 @@ def write(
     if history is not None:
         line = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {history}"
     if fingerprint is None:
-        _write_at_once(dataset, target, store, line, on_block)
+        _write_at_once(dataset, target, store, line, on_block, shown)
     else:
-        _write_resumable(dataset, target, store, line, on_block, fingerprint, resume=resume)
+        _write_resumable(dataset, target, store, line, on_block, shown, fingerprint, resume=resume)
     return [Path(path)]
 
 
@@ -146,6 +151,7 @@ def _write_at_once(
     store: str | None,
     history: str | None,
     on_block: Callable[[xr.Dataset], None] | None,
+    shown: Collection[Hashable] | None,
 ) -> None:
     """Write a store of which nothing is left when it fails."""
     root = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
@@ -154,13 +160,14 @@ def _write_at_once(
         with disk_errors(target, NOTHING):
             zarr_layout.create(dataset, root, parts, store, history)
             sync_tree(root)
-        writer = Writer(root, parts)
-        for number, (names, chunks) in enumerate(parts):
-            group = xr.Dataset({name: dataset.variables[name] for name in names})
-            blocks = computed(group, chunks)
-            write_behind(blocks, partial(_write_window, writer, number, target, None), on_block)
+        writer = Writer(root, target, NOTHING)
+        with closing(writer):
+            for names, chunks in parts:
+                group = xr.Dataset({name: dataset.variables[name] for name in names})
+                for window in _written(writer, group, chunks, None, shown):
+                    _show(window, on_block)
         with disk_errors(target, NOTHING):
-            writer.finish()
+            writer.finish(name for names, _ in parts for name in names)
             put_in_place(root, target)
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
@@ -173,6 +180,7 @@ def _write_resumable(
     store: str | None,
     history: str | None,
     on_block: Callable[[xr.Dataset], None] | None,
+    shown: Collection[Hashable] | None,
     fingerprint: Mapping[str, Any],
     *,
     resume: bool,
@@ -200,13 +208,14 @@ def _write_resumable(
                 _prepare(dataset, root, target, parts, store, ledger)
             # A run that ended between its last two steps has put the store in place already.
             is_placed = "all" in ledger.done and not root.exists()
-            writer = Writer(target if is_placed else root, parts)
-            for number, (names, chunks) in enumerate(parts):
-                group = xr.Dataset({name: dataset.variables[name] for name in names})
-                _fill(writer, number, group, chunks, target, ledger, on_block)
+            writer = Writer(target if is_placed else root, target, KEPT)
+            with closing(writer):
+                for number, (names, chunks) in enumerate(parts):
+                    group = xr.Dataset({name: dataset.variables[name] for name in names})
+                    _fill(writer, number, group, chunks, ledger, on_block, shown)
             with disk_errors(target, KEPT):
                 if not is_placed:
-                    writer.finish()
+                    writer.finish(name for names, _ in parts for name in names)
                     ledger.add(["all"])
                     put_in_place(root, target)
                 ledger.remove()
@@ -248,9 +257,9 @@ def _fill(
     number: int,
     group: xr.Dataset,
     chunks: Chunks,
-    target: Path,
     ledger: Ledger,
     on_block: Callable[[xr.Dataset], None] | None,
+    shown: Collection[Hashable] | None,
 ) -> None:
     """Write the regions of a group that the ledger does not have, and show those that it has."""
     missing = []
@@ -259,17 +268,28 @@ def _fill(
         if (number, *region.index) not in ledger.done:
             missing.append(region)
         elif on_block is not None:
-            stored = writer.stored(group) if stored is None else stored
-            on_block(stored.isel(region.window))
-    blocks = computed(group, chunks, missing)
-    write_behind(blocks, partial(_write_window, writer, number, target, ledger), on_block)
-
-
-def _write_window(
-    writer: Writer, number: int, target: Path, ledger: Ledger | None, window: list[Block]
-) -> None:
-    """Write the blocks of a window, and say so in the ledger when they are durable."""
-    with clock.stage("write"), disk_errors(target, NOTHING if ledger is None else KEPT):
-        writer.write(number, window)
-        if ledger is not None:
+            stored = writer.stored(group, shown) if stored is None else stored
+            on_block(stored.isel(region.window, missing_dims="ignore"))
+    for window in _written(writer, group, chunks, missing, shown):
+        writer.settle(group, chunks, (region for region, _ in window))
+        with disk_errors(writer.target, KEPT):
             ledger.add((number, *region.index) for region, _ in window)
+        _show(window, on_block)
+
+
+def _written(
+    writer: Writer,
+    group: xr.Dataset,
+    chunks: Chunks,
+    wanted: list[Region] | None,
+    shown: Collection[Hashable] | None,
+) -> Iterator[list[Block]]:
+    """Write regions where they are computed; yield what is shown of them, window by window."""
+    write = partial(writer.write, chunks, shown)
+    return each(group, chunks, write, wanted, name="write", at_once=at_once())
+
+
+def _show(window: list[Block], on_block: Callable[[xr.Dataset], None] | None) -> None:
+    if on_block is not None:
+        for _, block in window:
+            on_block(block)

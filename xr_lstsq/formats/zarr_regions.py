@@ -2,77 +2,140 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import warnings
+from collections.abc import Collection, Hashable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import xarray as xr
 
-from xr_lstsq.formats.directory import Folder, sync
-from xr_lstsq.formats.regions import Block, Region
+from xr_lstsq import clock
+from xr_lstsq.formats.directory import Folder, Gate, sync
+from xr_lstsq.formats.regions import Region
+from xr_lstsq.formats.target import disk_errors
 from xr_lstsq.formats.windows import Chunks
-from xr_lstsq.formats.zarr_layout import Plan
 
 __all__ = ["Writer"]
 
 
+@functools.lru_cache(maxsize=64)
+def _array(root: Path, name: str, _identity: object) -> Any:
+    """Open an array once in a process; a store that takes the place of another is another."""
+    import zarr
+
+    array = zarr.open_array(root / name, mode="r+")
+    # Version 2 does not say what a chunk without object holds where there is no fill value.
+    is_old = array.metadata.zarr_format == 2
+    return array.with_config({"order": "C", "write_empty_chunks": is_old})
+
+
 class Writer:
-    """Writes regions into a store that has its metadata.
+    """Writes regions into a store that has its metadata, from any thread or process.
+
+    What `write` has written is durable when `settle` has made its names so.
 
     Parameters
     ----------
     root : Path
         Directory of the store.
-    parts : list
-        The variables that are written by regions.
+    target : Path
+        What it will be called, for errors.
+    left : str
+        What is left of it when writing fails, for errors.
     """
 
-    def __init__(self, root: Path, parts: Plan) -> None:
-        import zarr
-
-        self.root = root
+    def __init__(self, root: Path, target: Path, left: str) -> None:
+        self.root, self.target, self.left = root, target, left
         self.folder = Folder(root)
-        self.parts = parts
-        self.group = zarr.open_group(root, mode="r+", use_consolidated=False)
-        # Version 2 does not say what a chunk without object holds where there is no fill value.
-        with zarr.config.set({"array.write_empty_chunks": self.group.metadata.zarr_format == 2}):
-            self.arrays: dict[str, Any] = {
-                name: self.group[name] for names, _ in parts for name in names
-            }
+        self.gate: Gate | None = Gate()
 
-    def write(self, number: int, window: list[Block]) -> None:
-        """Write blocks of a group of variables; they are durable on return."""
-        self.folder.check()
-        objects = [
-            self._write_block(str(name), variable, region, self.parts[number][1])
-            for region, block in window
-            for name, variable in block.variables.items()
-            if variable.size
-        ]
-        self.folder.check()
-        folders: set[Path] = set()
-        for path in objects:
-            # A chunk that is nothing but the fill value has no object in version 3.
-            if path.exists():
-                sync(path)
-            folders.update(parent for parent in path.parents if self.root in parent.parents)
-        for folder in folders:
-            if folder.exists():
-                sync(folder)
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs; the gate keeps threads of this one."""
+        return {**self.__dict__, "gate": None}
+
+    def write(
+        self, chunks: Chunks, names: Collection[Hashable] | None, region: Region, block: xr.Dataset
+    ) -> xr.Dataset:
+        """Write the variables of a region.
+
+        Parameters
+        ----------
+        chunks : dict
+            How the variables are cut.
+        names : collection of str, optional
+            Variables that are returned. None returns all.
+        region : Region
+            Where they are.
+        block : xarray.Dataset
+            The variables, in memory.
+        """
+        with (
+            clock.stage("write"),
+            disk_errors(self.target, self.left),
+            self.gate or nullcontext(),
+        ):
+            self.folder.check()
+            objects = [
+                self._write_block(str(name), variable, region, chunks)
+                for name, variable in block.variables.items()
+                if variable.size
+            ]
+            self.folder.check()
+            for path in objects:
+                # A chunk that is nothing but the fill value has no object in version 3.
+                if path.exists():
+                    sync(path)
+        return block if names is None else block[[one for one in names if one in block]]
 
     def _write_block(
         self, name: str, variable: xr.Variable, region: Region, chunks: Chunks
     ) -> Path:
         """Write a variable of a block, and return where its object is."""
-        array = self.arrays[name]
+        array = _array(self.root, name, self.folder.identity)
         selection = tuple(region.window.get(dim, slice(None)) for dim in variable.dims)
         array[selection or ...] = variable.to_numpy().astype(array.dtype, copy=False)
+        return self._object(name, variable, region, chunks)
+
+    def _object(self, name: str, variable: xr.Variable, region: Region, chunks: Chunks) -> Path:
+        """Return where a chunk of a variable is."""
+        array = _array(self.root, name, self.folder.identity)
         position = dict(zip(chunks, region.index, strict=True))
         key: str = array.metadata.encode_chunk_key(tuple(position.get(d, 0) for d in variable.dims))
         return self.root / name / key
 
-    def stored(self, group: xr.Dataset) -> xr.Dataset:
-        """Return variables as they are in the store, lazy."""
+    def settle(self, group: xr.Dataset, chunks: Chunks, window: Iterable[Region]) -> None:
+        """Make the names of objects durable: those of a window share most of their folders.
+
+        Parameters
+        ----------
+        group : xarray.Dataset
+            The variables that were written.
+        chunks : dict
+            How they are cut.
+        window : iterable of Region
+            Which regions.
+        """
+        folders: set[Path] = set()
+        with clock.stage("write"), disk_errors(self.target, self.left):
+            for region in window:
+                for name, variable in group.variables.items():
+                    path = self._object(str(name), variable, region, chunks)
+                    folders.update(one for one in path.parents if self.root in one.parents)
+            for folder in folders:
+                if folder.exists():
+                    sync(folder)
+            self.folder.check()
+
+    def close(self) -> None:
+        """Let no thread of this process write any more, and wait for those who do."""
+        if self.gate is not None:
+            self.gate.close()
+
+    def stored(self, group: xr.Dataset, names: Collection[Hashable] | None) -> xr.Dataset:
+        """Return variables as they are in the store, lazy; of `names` only where it is given."""
         read = xr.open_dataset(
             self.root, engine="zarr", chunks=None, decode_cf=False, consolidated=False
         )
@@ -80,16 +143,23 @@ class Writer:
             {
                 name: xr.Variable(variable.dims, read.variables[name]._data, variable.attrs)
                 for name, variable in group.variables.items()
+                if names is None or name in names
             }
         )
 
-    def finish(self) -> None:
-        """Consolidate the metadata, as xarray looks for them first, and make all durable."""
+    def finish(self, names: Iterable[str]) -> None:
+        """Consolidate the metadata, as xarray looks for them first, and make all durable.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Variables that must be there.
+        """
         import zarr
 
-        version = self.group.metadata.zarr_format
+        version = zarr.open_group(self.root, mode="r", use_consolidated=False).metadata.zarr_format
         mark = "zarr.json" if version == 3 else ".zarray"
-        lost = [name for name in self.arrays if not (self.root / name / mark).is_file()]
+        lost = [name for name in names if not (self.root / name / mark).is_file()]
         self.folder.check()
         if lost:
             msg = f"'{self.root / lost[0]}' was removed while the store was written"
@@ -99,4 +169,5 @@ class Writer:
             warnings.filterwarnings("ignore", "Consolidated metadata is currently not part")
             zarr.consolidate_metadata(self.root, zarr_format=version)
         sync(self.root / (mark if version == 3 else ".zmetadata"))
-        sync(self.root)
+        for folder, _, _ in os.walk(self.root):
+            sync(Path(folder))

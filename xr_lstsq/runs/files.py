@@ -190,6 +190,8 @@ def solve_file(
                 )
                 if "fingerprint" in file_format.writes:
                     own["fingerprint"] = fingerprint(inputs, given)
+                if "shown" in file_format.writes:
+                    own["shown"] = [job.fit["status"].name]
                 with job.limits():
                     files = file_format.module.write(
                         shared(job.fit),
@@ -249,15 +251,18 @@ def write_fit(
         raise ValueError(msg + f"{', '.join(file_format.suffixes)}.")
     if any(variable.chunks is not None for variable in fit.variables.values()):
         refuse_processes()
-    coef, _, spec = fits.coefficients(fit)[0]
-    done, params = 0, max(1, fit[coef].sizes.get(spec["param_dim"], 1))
+    coef = fits.coefficients(fit)[0][0]
+    counted = fit.get(coef.removesuffix("coef") + "status", fit[coef])
+    if "shown" in file_format.writes:
+        own["shown"] = [counted.name]
+    done = 0
     with cluster_errors(), bar(visible=progress) as show:
 
         def count(block: xr.Dataset) -> None:
             nonlocal done
-            done += block[coef].size if coef in block else 0
+            done += block[counted.name].size if counted.name in block else 0
             if show is not None:
-                show(done // params, fit[coef].size // params)
+                show(done, counted.size)
 
         count(xr.Dataset())
         file_format.module.write(
