@@ -158,6 +158,7 @@ def test_the_finished_store_is_that_of_an_uninterrupted_run_bit_for_bit(
     assert summary.statuses["no_data"] == 1
 
 
+@pytest.mark.usefixtures("set_clock")
 def test_a_run_may_be_interrupted_again_and_again(solved: list[int]) -> None:
     want = whole("fit.zarr")
     solved.clear()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import uuid
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from glob import glob
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
+import numpy as np
 import xarray as xr
 
 from xr_lstsq.formats.cf import above, inherit
@@ -33,7 +38,12 @@ def files(path: Paths) -> list[Path]:
     ------
     FileNotFoundError
         For a pattern that no file fits, and no files at all.
+    TypeError
+        For a mapping of variables to files.
     """
+    if isinstance(path, Mapping):
+        msg = "netCDF files were given by variable (NAME=PATH), and each holds all variables."
+        raise TypeError(msg + " Give a pattern or the files alone.")
     if not isinstance(path, str | os.PathLike):
         found = [Path(one) for one in path]
     elif Path(path).exists() or not {*"*?["} & {*str(path)}:
@@ -79,10 +89,7 @@ def open(
     paths = files(path)
     if len(paths) == 1:
         return _open_one(paths[0], None if chunks is None else dict(chunks), group)
-    first = _open_one(paths[0], None, group)
-    # A task a file: whoever reads a piece of it later reads that piece only.
-    whole = dict.fromkeys(first.dims, -1)
-    opened = [_open_one(one, whole, group) for one in paths]
+    opened = [_changed(_open_one(one, None, group), partial(_lazily, file=one)) for one in paths]
     try:
         joined = xr.combine_by_coords(
             opened,
@@ -99,7 +106,8 @@ def open(
         )
         raise ValueError(msg) from error
     assert isinstance(joined, xr.Dataset)  # of Datasets, which have no DataArray without a name
-    return joined if chunks is None else joined.chunk(chunks)
+    _refuse_overlap(joined, opened)
+    return joined if chunks is None else _changed(joined.chunk(chunks), _read)
 
 
 def _open_one(file: Path, chunks: dict[Any, int] | None, group: str | None) -> xr.Dataset:
@@ -113,6 +121,84 @@ def _open_one(file: Path, chunks: dict[Any, int] | None, group: str | None) -> x
     with _read_errors(file, group):
         opened = [_open_group(file, chunks, one) for one in (group, *above(group))]
         return inherit(opened[0], opened[1:])
+
+
+def _refuse_overlap(joined: xr.Dataset, parts: list[xr.Dataset]) -> None:
+    """Raise a ValueError for labels that are in two files, whose samples would count twice."""
+    for dim, index in joined.indexes.items():
+        within = sum(int(one.indexes[dim].duplicated().sum()) for one in parts)
+        twice = index[index.duplicated()]
+        if len(twice) > within:
+            msg = (
+                f"The {len(parts)} files overlap along {dim!r}: {len(twice) - within} labels are "
+                f"in more than one, such as {twice[0]}."
+            )
+            raise ValueError(msg + " Leave out files, or cut them so that each label is in one.")
+
+
+@dataclass(frozen=True, eq=False)
+class _Named:
+    """A variable of one file of many: a piece of it is read when it becomes an array of numpy.
+
+    Slices stay lazy, for dask does not read a piece only where arrays are joined before they are
+    cut. Errors name the file.
+    """
+
+    variable: xr.Variable
+    file: Path
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.variable.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.variable.ndim
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        found: np.dtype[Any] = self.variable.dtype
+        return found
+
+    def __getitem__(self, key: Any) -> _Named:
+        return _Named(self.variable[key], self.file)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        try:
+            return np.asarray(self.variable.to_numpy(), dtype=dtype)
+        except (OSError, RuntimeError) as error:
+            msg = f"'{self.file}': {reason(error)}"
+            raise OSError(msg) from error
+
+
+def _lazily(variable: xr.Variable, file: Path) -> Any:
+    """Return the values of a variable of a file as a dask array of one chunk, which is not read."""
+    return da.from_array(
+        _Named(variable, file),
+        chunks=-1,
+        name=f"open-{uuid.uuid4().hex}",
+        asarray=False,
+        fancy=False,
+        meta=np.empty((0,) * variable.ndim, variable.dtype),
+        inline_array=True,
+    )
+
+
+def _read(variable: xr.Variable) -> Any:
+    """Return the values of a variable as a dask array whose chunks are read."""
+    return da.map_blocks(np.asarray, variable.data, dtype=variable.dtype, meta=variable.data._meta)
+
+
+def _changed(dataset: xr.Dataset, values: Callable[[xr.Variable], Any]) -> xr.Dataset:
+    """Return a Dataset with other values in all variables with dims that are no index."""
+    changed = {
+        name: variable.copy(data=values(variable))
+        for name, variable in dataset.variables.items()
+        if variable.ndim and name not in dataset.xindexes
+    }
+    coords = {name: one for name, one in changed.items() if name in dataset.coords}
+    data = {name: one for name, one in changed.items() if name not in coords}
+    return dataset.assign(data).assign_coords(coords)
 
 
 def _open_group(file: Path, chunks: dict[Any, int] | None, group: str | None) -> xr.Dataset:

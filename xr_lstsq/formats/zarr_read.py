@@ -29,7 +29,10 @@ def need_zarr() -> None:
 
 
 def files(path: str | os.PathLike[str]) -> list[Path]:
-    """Return what is read: the directory of the store."""
+    """Return what is read: the directory of the store; anything but one is a TypeError."""
+    if not isinstance(path, str | os.PathLike):
+        msg = f"{len(path)} Zarr stores were given, and one is read."
+        raise TypeError(msg + " Give one, or join them first with xarray.combine_by_coords.")
     return [Path(path)]
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,12 @@ class Inputs:
         return opened
 
     def files(self) -> list[Path]:
-        """Return the files that are read."""
+        """Return the files that are read, the same ones all along."""
+        return self._files
+
+    @cached_property
+    def _files(self) -> list[Path]:
+        # Once, so that a worker knows which ones a pattern fits that are not there for it.
         found: list[Path] = self.format.module.files(self.given)
         return found
 
