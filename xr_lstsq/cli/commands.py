@@ -214,6 +214,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _fail(error: BaseException | str, code: int) -> NoReturn:
-    text = " ".join(str(error).split()) or type(error).__name__
+    told = [str(error) or type(error).__name__, *getattr(error, "__notes__", ())]
+    text = " ".join(" ".join(told).split())
     click.echo(text if isinstance(error, str) else f"Error: {text}", err=True)
     sys.exit(code)

@@ -92,12 +92,19 @@ def cluster_errors() -> Iterator[None]:
         msg = (
             f"A chunk was lost with its worker again and again, last on {error.last_worker.address}"
             ". As a rule these ran out of memory: give workers more memory or fewer threads, or "
-            "take smaller chunks. Nothing was written."
+            "take smaller chunks."
         )
-        raise RuntimeError(msg) from error
+        raise _with_notes(RuntimeError(msg), error) from error
     except (distributed.CancelledError, CommClosedError) as error:
         msg = f"The connection to the scheduler was lost ({type(error).__name__}: {error})."
-        raise ConnectionError(msg + " Nothing was written.") from error
+        raise _with_notes(ConnectionError(msg), error) from error
+
+
+def _with_notes(error: Exception, cause: BaseException) -> Exception:
+    """Return an error with the notes of its cause, which say what is left of the work."""
+    for note in getattr(cause, "__notes__", ()):
+        error.add_note(note)
+    return error
 
 
 def shared(fit: xr.Dataset) -> xr.Dataset:

@@ -189,11 +189,11 @@ class _Source:
         if self._lost():
             return (
                 f"Reading {self._place(key)} failed: the file is not there (any more). On a "
-                "cluster every worker must see it under this name. Nothing was written."
+                "cluster every worker must see it under this name."
             )
         return (
             f"Reading {self._place(key)} failed ({error}); the file is damaged there, or its disk "
-            "failed. Nothing was written. Restore the file, or pass skip_unreadable=True "
+            "failed. Restore the file, or pass skip_unreadable=True "
             "(--skip-unreadable in the shell), which gives these pixels the status failed."
         )
 

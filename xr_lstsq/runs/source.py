@@ -264,7 +264,7 @@ def read_errors(source: object) -> Iterator[None]:
         if not str(error).startswith("NetCDF:"):
             raise
         msg = f"Reading '{source}' failed part-way ({error}); the file is damaged."
-        raise OSError(msg + " Nothing was written.") from error
+        raise OSError(msg) from error
 
 
 def _variables(
