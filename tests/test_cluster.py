@@ -224,7 +224,9 @@ def test_the_names_of_tasks_say_what_they_are(
     )
     names = set(two_processes.scheduler.task_prefixes)
     assert {"lstsq-once-factorise", "lstsq-solve", "read-ndvi", "read-valid"} <= names
-    assert {name.split("-")[0] for name in names} <= {"lstsq", "read", "flag", "values", "blank"}
+    assert {name.split("-")[0] for name in names} <= {
+        *("lstsq", "read", "flag", "values", "blank", "write")
+    }
 
 
 # ------------------------------------------------------------------------------------ memory
