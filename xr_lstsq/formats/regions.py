@@ -101,7 +101,7 @@ def each(
         if not lazy:
             yield [(region, work(region, _cut(group, region))) for region in batch]
             continue
-        wanted_keys: set[Any] = {_key(one, region, chunks) for region in batch for one in lazy}
+        wanted_keys = {_key(one, region, chunks) for region in batch for one in lazy}
         part = ensure_dict(graph.cull(wanted_keys))
         for window in _batches(batch, at_once):
             token = f"{name}-{uuid4().hex}"
@@ -135,7 +135,7 @@ def _itself(_region: Region, block: xr.Dataset) -> xr.Dataset:
     return block
 
 
-def _key(variable: xr.Variable, region: Region, chunks: Chunks) -> tuple[Hashable, ...]:
+def _key(variable: xr.Variable, region: Region, chunks: Chunks) -> tuple[str | int, ...]:
     """Return the key of the chunk of a lazy variable that is a region."""
     position = dict(zip(chunks, region.index, strict=True))
     return (variable.data.name, *(position.get(dim, 0) for dim in variable.dims))
