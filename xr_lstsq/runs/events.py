@@ -13,7 +13,7 @@ import xarray as xr
 
 from xr_lstsq.runs.budget import peak_bytes
 
-__all__ = ["Progress", "Teller", "plain", "program"]
+__all__ = ["Progress", "Teller", "history_line", "plain", "program"]
 
 Teller = Callable[[dict[str, Any]], None]
 """Takes the record of an event: plain data with the keys said at `solve_file`."""
@@ -149,3 +149,14 @@ def _plain(value: Any) -> Any:
 def program() -> str:
     """Return the name and version of this package."""
     return f"xr_lstsq {metadata.version('xr_lstsq')}"
+
+
+def history_line(action: str, given: Mapping[str, Any]) -> str:
+    """Return the program, its version and what it was asked to do, in one line."""
+    words = []
+    for name, value in given.items():
+        if value is None or (isinstance(value, Collection) and not len(value)):
+            continue
+        plain = isinstance(value, (str, int, float, list, tuple)) or hasattr(value, "to_json")
+        words.append(f"{name}={value!r}" if plain else f"{name}=<{type(value).__name__}>")
+    return " ".join([f"{program()}:", action, *words])

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import xarray as xr
-
-from xr_lstsq import fits
-from xr_lstsq.formats.table import FORMATS, Format, by_name, by_suffix
-from xr_lstsq.runs.bar import bar
+from xr_lstsq.formats.table import FORMATS, Format, by_suffix
 from xr_lstsq.runs.cluster import Stages, cluster_errors, connected, shared
-from xr_lstsq.runs.events import Progress, Teller, plain, program
+from xr_lstsq.runs.events import Progress, Teller, history_line, plain, program
 from xr_lstsq.runs.inputs import Given, Inputs, fingerprint
 from xr_lstsq.runs.job import lazy_fit
 from xr_lstsq.runs.source import read_errors, refuse_processes
 
-__all__ = ["RunSummary", "solve_file", "write_fit"]
+__all__ = ["RunSummary", "solve_file"]
 
 
 @dataclass(frozen=True)
@@ -198,7 +194,7 @@ def solve_file(
                         output,
                         sources=sources,
                         store=store,
-                        history=_history(f"solve '{inputs}'", given),
+                        history=history_line(f"solve '{inputs}'", given),
                         on_block=counter.add,
                         **own,
                     )
@@ -208,71 +204,6 @@ def solve_file(
         raise
     counter.end(spent)
     return RunSummary(tuple(files), counter.total, counter.statuses, counter.seconds, spent)
-
-
-def write_fit(
-    fit: xr.Dataset,
-    path: str | os.PathLike[str],
-    name: str,
-    *,
-    store: Literal["float32", "float64"] | None = None,
-    progress: bool = False,
-    **own: Any,
-) -> None:
-    """Write a fit, eager or lazy, to a file; a lazy one in bounded memory.
-
-    Parameters
-    ----------
-    fit : xarray.Dataset
-        The fit.
-    path : str or path-like
-        File to write. It appears when it is complete, and replaces one of that name.
-    name : str
-        Name of the format.
-    store : {"float32", "float64"}, optional
-        Type of the floats in the file; None keeps theirs.
-    progress : bool
-        Whether a bar of pixels done and the time left is shown on standard error.
-    **own
-        Arguments of this format alone.
-
-    Raises
-    ------
-    WriteError
-        A file that cannot be written; nothing of it is left.
-    ValueError
-        A path that is read by the fit or has the suffix of another format, a fit that the format
-        cannot hold, or dask's process scheduler.
-    """
-    file_format = by_name(name)
-    other = by_suffix(path)
-    if other is not file_format:
-        msg = f"'{path}' has a suffix of {other.name}, and {name} is to be written. Use one of "
-        raise ValueError(msg + f"{', '.join(file_format.suffixes)}.")
-    if any(variable.chunks is not None for variable in fit.variables.values()):
-        refuse_processes()
-    coef = fits.coefficients(fit)[0][0]
-    counted = fit.get(coef.removesuffix("coef") + "status", fit[coef])
-    if "shown" in file_format.writes:
-        own["shown"] = [counted.name]
-    done = 0
-    with cluster_errors(), bar(visible=progress) as show:
-
-        def count(block: xr.Dataset) -> None:
-            nonlocal done
-            done += block[counted.name].size if counted.name in block else 0
-            if show is not None:
-                show(done, counted.size)
-
-        count(xr.Dataset())
-        file_format.module.write(
-            shared(fit),
-            path,
-            store=store,
-            history=_history(f"to_{name.lower()}", {}),
-            on_block=count,
-            **own,
-        )
 
 
 def _own_arguments(one: Format, output: str | os.PathLike[str], **given: Any) -> dict[str, Any]:
@@ -288,14 +219,3 @@ def _own_arguments(one: Format, output: str | os.PathLike[str], **given: Any) ->
             )
             raise ValueError(msg)
     return own
-
-
-def _history(action: str, given: Mapping[str, Any]) -> str:
-    """Return the program, its version and what it was asked to do, in one line."""
-    words = []
-    for name, value in given.items():
-        if value is None or (isinstance(value, Collection) and not len(value)):
-            continue
-        plain = isinstance(value, (str, int, float, list, tuple)) or hasattr(value, "to_json")
-        words.append(f"{name}={value!r}" if plain else f"{name}=<{type(value).__name__}>")
-    return " ".join([f"{program()}:", action, *words])
