@@ -17,8 +17,9 @@ from xr_lstsq.formats import listing as listings
 from xr_lstsq.formats.bands import require_rasterio
 from xr_lstsq.formats.layers import layers, refuse_unstorable
 from xr_lstsq.formats.raster_file import RasterFile
+from xr_lstsq.formats.regions import Block, computed, write_behind
 from xr_lstsq.formats.target import partial_files, refuse_sources, resolve, sources_of
-from xr_lstsq.formats.windows import blocks_at_once, groups, windows
+from xr_lstsq.formats.windows import groups
 
 __all__ = ["check_target", "targets", "write"]
 
@@ -176,15 +177,16 @@ def _fill(
     dataset: xr.Dataset,
     on_block: Callable[[xr.Dataset], None] | None,
 ) -> None:
-    """Compute the variables and write them."""
+    """Compute the variables and write them, each window while the next is computed."""
     with ExitStack() as stack:
         opened = {name: stack.enter_context(file.opened()) for name, file in files.items()}
+
+        def write(window: list[Block]) -> None:
+            with clock.stage("write"):
+                for region, block in window:
+                    for name, variable in block.variables.items():
+                        files[str(name)].write(opened[str(name)], variable, region.window)
+
         for names, chunks in groups(dataset, files):
             group = xr.Dataset({name: dataset.variables[name] for name in names})
-            for window in windows(chunks, blocks_at_once(group, chunks)):
-                block = group.isel(window).compute()
-                with clock.stage("write"):
-                    for name in names:
-                        files[name].write(opened[name], block.variables[name], window)
-                if on_block is not None:
-                    on_block(block)
+            write_behind(computed(group, chunks), write, on_block)

@@ -7,12 +7,10 @@ import os
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import pairwise
 
-import numpy as np
 import xarray as xr
 
-__all__ = ["Chunks", "at_most", "at_once", "blocks_at_once", "by_windows", "groups", "windows"]
+__all__ = ["Chunks", "at_most", "at_once", "blocks_at_once", "by_windows", "groups"]
 
 WINDOW_BYTES = 256 * 2**20
 SLAB_BYTES = 64 * 2**20
@@ -123,27 +121,3 @@ def at_most(*, nbytes: int | None, threads: int | None) -> Iterator[None]:
         yield
     finally:
         _LIMITS.reset(before)
-
-
-def windows(chunks: Chunks, at_once: int) -> Iterator[dict[Hashable, slice]]:
-    """Yield regions of up to `at_once` neighbouring blocks that cover everything once.
-
-    Parameters
-    ----------
-    chunks : dict
-        Sizes of the pieces along each dim that is cut.
-    at_once : int
-        Blocks of a window, at least 1.
-    """
-    if not chunks:
-        yield {}
-        return
-    dim, *others = chunks
-    rest = {other: chunks[other] for other in others}
-    inner = math.prod(len(sizes) for sizes in rest.values())
-    runs = math.ceil(len(chunks[dim]) / max(1, at_once // inner))
-    edges = np.concatenate([[0], np.cumsum(chunks[dim])])
-    bounds = edges[np.linspace(0, len(edges) - 1, runs + 1).round().astype(int)]
-    for start, stop in pairwise(bounds.tolist()):
-        for window in windows(rest, at_once):
-            yield {dim: slice(start, stop), **window}

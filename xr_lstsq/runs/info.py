@@ -13,8 +13,9 @@ import xarray as xr
 from dask.utils import format_bytes
 
 from xr_lstsq import design, fits
+from xr_lstsq.formats.regions import regions
 from xr_lstsq.formats.table import to_read
-from xr_lstsq.formats.windows import groups, windows
+from xr_lstsq.formats.windows import groups
 from xr_lstsq.runs.source import read_errors
 
 __all__ = ["FitInfo", "VariableInfo", "info_file"]
@@ -205,8 +206,8 @@ def _statuses(fit: xr.Dataset, name: str) -> dict[str, int]:
     values = np.atleast_1d(status.attrs["flag_values"]).tolist()
     counts = dict.fromkeys(meanings, 0)
     for _, chunks in groups(fit, [name]):
-        for window in windows(chunks, 1):
-            piece = status.variable.isel(window).to_numpy()
+        for region in regions(chunks):
+            piece = status.variable.isel(region.window).to_numpy()
             for meaning, value in zip(meanings, values, strict=True):
                 counts[meaning] += int(np.count_nonzero(piece == value))
     return counts
