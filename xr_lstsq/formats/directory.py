@@ -73,7 +73,10 @@ class Folder:
         a part that looks like the whole.
         """
         if self._look() != self.identity:
-            msg = f"'{self.path}' was removed or replaced while it was written"
+            msg = (
+                f"'{self.path}' was removed or replaced while it was written, or is not seen under "
+                "this name by a worker of the cluster"
+            )
             raise OSError(msg)
 
     def _look(self) -> int | None:
