@@ -107,7 +107,7 @@ def write(
     ------
     WriteError
         When the target cannot be created, the disk takes no more, another run is writing, or
-        there is nothing to resume.
+        what the ledger speaks of is gone.
     ValueError
         When the target holds the source, the dataset holds what Zarr cannot, or the run to
         resume has another fingerprint.
@@ -188,9 +188,6 @@ def _write_resumable(
     """Write a store with a ledger, and leave what is done when it fails."""
     root = target.with_name(f".{target.name}.partial")
     record = target.with_name(f".{target.name}.ledger")
-    if resume and target.exists() and not record.exists():
-        msg = f"There is nothing to resume: '{target}' is whole, and there is no '{record.name}'"
-        raise WriteError(msg + " beside it. Leave out resume to replace it.")
     parts = zarr_layout.plan(dataset)
     own = {**fingerprint, "output": zarr_layout.layout(dataset, parts, store)}
     with ExitStack() as stack:
