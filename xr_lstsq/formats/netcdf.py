@@ -27,6 +27,7 @@ from xr_lstsq.formats.target import (
     disk_errors,
     partial_file,
     refuse_sources,
+    refuse_type,
     resolve,
     sources_of,
 )
@@ -119,9 +120,7 @@ def write(
     are compressed. The encoding that variables bring along is dropped except grid mapping and
     bounds.
     """
-    if store not in (None, "float32", "float64"):
-        msg = f"store={store!r} is not a type of the file. Use 'float32', 'float64' or None."
-        raise ValueError(msg)
+    refuse_type(store)
     if complevel not in range(10):
         raise ValueError(f"complevel={complevel!r} is no level of zlib. Use 0 (none) to 9.")
     target = check_target(path, [*sources, *sources_of(dataset)])

@@ -18,7 +18,13 @@ from xr_lstsq.formats.bands import require_rasterio
 from xr_lstsq.formats.layers import layers, refuse_unstorable
 from xr_lstsq.formats.raster_file import RasterFile
 from xr_lstsq.formats.regions import Block, computed, write_behind
-from xr_lstsq.formats.target import partial_files, refuse_sources, resolve, sources_of
+from xr_lstsq.formats.target import (
+    partial_files,
+    refuse_sources,
+    refuse_type,
+    resolve,
+    sources_of,
+)
 from xr_lstsq.formats.windows import groups
 
 __all__ = ["check_target", "targets", "write"]
@@ -136,9 +142,7 @@ def write(
     ``.NAME.XXXXXXXX.partial``, and read back and compared before it takes its place: GDAL does not
     report all errors of a disk. Memory is that of one window besides what computing it takes.
     """
-    if store not in (None, "float32", "float64"):
-        msg = f"store={store!r} is not a type of the file. Use 'float32', 'float64' or None."
-        raise ValueError(msg)
+    refuse_type(store)
     require_rasterio()
     refuse_unstorable(dataset)
     grid = grids.find(dataset)

@@ -19,6 +19,7 @@ __all__ = [
     "partial_files",
     "reason",
     "refuse_sources",
+    "refuse_type",
     "resolve",
     "sources_of",
 ]
@@ -39,6 +40,13 @@ def resolve(path: str | os.PathLike[str]) -> Path:
     if target.is_dir():
         raise WriteError(f"'{target}' is a directory. Give the name of a file, such as fit.nc.")
     return target
+
+
+def refuse_type(store: str | None) -> None:
+    """Raise a ValueError for a type in which floats are not stored."""
+    if store not in (None, "float32", "float64"):
+        msg = f"store={store!r} is not a type of the file. Use 'float32', 'float64' or None."
+        raise ValueError(msg)
 
 
 def sources_of(dataset: xr.Dataset) -> list[str]:

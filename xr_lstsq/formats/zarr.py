@@ -20,7 +20,7 @@ from xr_lstsq.formats import zarr_layout
 from xr_lstsq.formats.directory import put_in_place, refuse_inside, resolve_folder, sync_tree
 from xr_lstsq.formats.ledger import Ledger, open_ledger
 from xr_lstsq.formats.regions import Block, Region, each, regions
-from xr_lstsq.formats.target import disk_errors, sources_of
+from xr_lstsq.formats.target import disk_errors, refuse_type, sources_of
 from xr_lstsq.formats.windows import Chunks, at_once
 from xr_lstsq.formats.zarr_read import files, need_zarr, open
 from xr_lstsq.formats.zarr_regions import Writer
@@ -127,9 +127,7 @@ def write(
     grid mapping and bounds. The version of the format is zarr's ``default_zarr_format``; the
     metadata are consolidated.
     """
-    if store not in (None, "float32", "float64"):
-        msg = f"store={store!r} is not a type of the file. Use 'float32', 'float64' or None."
-        raise ValueError(msg)
+    refuse_type(store)
     if resume and fingerprint is None:
         msg = "resume=True needs fingerprint, by which the run that is resumed is known."
         raise ValueError(msg + " Give the arguments and inputs of the run as a dict.")
