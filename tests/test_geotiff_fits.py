@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rasterio
+import rioxarray  # noqa: F401 - registers .rio
 import xarray as xr
 from affine import Affine
 

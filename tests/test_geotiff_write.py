@@ -12,6 +12,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import rasterio
+import rioxarray  # noqa: F401 - registers .rio
 import xarray as xr
 from affine import Affine
 
