@@ -113,8 +113,7 @@ def _cluster(**options: Any) -> distributed.LocalCluster:
 
 
 @pytest.mark.slow
-@OUTPUTS
-@pytest.mark.parametrize("nanny", [True, False])
+@pytest.mark.parametrize(("name", "nanny"), [("fit.nc", True), ("fit.zarr", False)])
 def test_a_worker_that_is_killed_changes_nothing(
     cube_file: Path, tmp_path: Path, name: str, nanny: bool
 ) -> None:
@@ -335,10 +334,13 @@ def start(folder: Path, name: str, *more: str) -> subprocess.Popen[str]:
     return job
 
 
-@OUTPUTS
 @pytest.mark.parametrize(
-    ("number", "code", "word"),
-    [(signal.SIGINT, 130, "Interrupted"), (signal.SIGTERM, 143, "Terminated")],
+    ("name", "number", "code", "word"),
+    [
+        ("fit.nc", signal.SIGINT, 130, "Interrupted"),
+        ("fit.nc", signal.SIGTERM, 143, "Terminated"),
+        ("fit.zarr", signal.SIGTERM, 143, "Terminated"),
+    ],
 )
 def test_a_signal_ends_a_job_and_nothing_is_left(
     tmp_path: Path, name: str, number: signal.Signals, code: int, word: str
@@ -353,8 +355,10 @@ def test_a_signal_ends_a_job_and_nothing_is_left(
 
 
 @pytest.mark.slow
-@OUTPUTS
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("name", "number", "code"),
+    [("fit.nc", signal.SIGINT, 130), ("fit.zarr", signal.SIGTERM, 143)],
+)
 def test_a_signal_ends_a_job_on_a_cluster(
     tmp_path: Path,
     two_processes: distributed.LocalCluster,
