@@ -16,7 +16,8 @@ from tests.fitted import columns
 from tests.large import write_cube
 from xr_lstsq.formats import table
 
-pytestmark = pytest.mark.large
+# Also slow, so that -m "not slow", which takes the place of "not large", leaves it out too
+pytestmark = [pytest.mark.large, pytest.mark.slow]
 
 SHAPE = (100, 5500, 5500)
 DESIGN = "polynomial(1) + harmonics(1, 2)"
