@@ -263,7 +263,7 @@ def _write_window(file: netCDF4.Dataset, target: Path, window: list[Block]) -> N
                 if variable.size == 0:
                     continue
                 stored = file.variables[str(name)]
-                place = tuple(region.window.get(dim, slice(None)) for dim in variable.dims)
+                place = region.place(variable.dims)
                 values = variable.to_numpy().astype(stored.dtype, copy=False)
                 # Only so long, that those who read the next chunks wait no longer than they must
                 with NETCDF4_PYTHON_LOCK:

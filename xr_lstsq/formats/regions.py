@@ -21,8 +21,8 @@ from xr_lstsq.formats.windows import Chunks, blocks_at_once
 
 __all__ = ["Block", "Region", "computed", "each", "regions", "write_behind"]
 
-# Regions whose part of the graph is taken out of the whole at a time. Taking it out may walk the
-# whole graph (0.3 s for 100,000 chunks), walking the part costs little.
+# Regions whose part of the graph is taken out of the whole at a time: few enough that their tasks
+# are no burden, enough that taking them out, layer by layer, costs nothing beside the work.
 GRAPH_REGIONS = 128
 
 T = TypeVar("T")
@@ -42,6 +42,15 @@ class Region:
 
     index: tuple[int, ...]
     window: dict[Hashable, slice]
+
+    def position(self, dims: Iterable[Hashable]) -> tuple[int, ...]:
+        """Return which piece it is along each dim of a variable: the first where that is whole."""
+        pieces = dict(zip(self.window, self.index, strict=True))
+        return tuple(pieces.get(dim, 0) for dim in dims)
+
+    def place(self, dims: Iterable[Hashable]) -> tuple[slice, ...]:
+        """Return the same in positions: a slice for each dim of a variable."""
+        return tuple(self.window.get(dim, slice(None)) for dim in dims)
 
 
 Block = tuple[Region, xr.Dataset]
@@ -95,18 +104,18 @@ def each(
         # Layers as wholes: other optimisations of dask make all tasks of a graph, in seconds where
         # it has 100,000 chunks
         first = next(regions(chunks))
-        graph = optimize_blockwise(graph, [_key(one, first, chunks) for one in lazy])
+        graph = optimize_blockwise(graph, [_key(one, first) for one in lazy])
     run = get_scheduler() or threaded.get
     for batch in _batches(regions(chunks) if wanted is None else wanted, GRAPH_REGIONS):
         if not lazy:
             yield [(region, work(region, _cut(group, region))) for region in batch]
             continue
-        wanted_keys = {_key(one, region, chunks) for region in batch for one in lazy}
+        wanted_keys = {_key(one, region) for region in batch for one in lazy}
         part = ensure_dict(graph.cull(wanted_keys))
         for window in _batches(batch, at_once):
             token = f"{name}-{uuid4().hex}"
             tasks: dict[Any, Any] = {
-                (token, *region.index): _task(work, group, region, chunks) for region in window
+                (token, *region.index): _task(work, group, region) for region in window
             }
             needed = cull(part | tasks, list(tasks))[0]
             yield list(zip(window, run(needed, list(tasks)), strict=True))
@@ -135,10 +144,9 @@ def _itself(_region: Region, block: xr.Dataset) -> xr.Dataset:
     return block
 
 
-def _key(variable: xr.Variable, region: Region, chunks: Chunks) -> tuple[str | int, ...]:
+def _key(variable: xr.Variable, region: Region) -> tuple[str | int, ...]:
     """Return the key of the chunk of a lazy variable that is a region."""
-    position = dict(zip(chunks, region.index, strict=True))
-    return (variable.data.name, *(position.get(dim, 0) for dim in variable.dims))
+    return (variable.data.name, *region.position(variable.dims))
 
 
 def _cut(group: xr.Dataset, region: Region) -> xr.Dataset:
@@ -147,13 +155,13 @@ def _cut(group: xr.Dataset, region: Region) -> xr.Dataset:
 
 
 def _task(
-    work: Callable[[Region, xr.Dataset], T], group: xr.Dataset, region: Region, chunks: Chunks
+    work: Callable[[Region, xr.Dataset], T], group: xr.Dataset, region: Region
 ) -> tuple[Any, ...]:
     """Return a task of dask that does the work on a region."""
     eager = [name for name, one in group.variables.items() if one.chunks is None]
     lazy = {name: one for name, one in group.variables.items() if one.chunks is not None}
     frame = {name: one.dims for name, one in lazy.items()}
-    values = [_key(one, region, chunks) for one in lazy.values()]
+    values = [_key(one, region) for one in lazy.values()]
     return (_do, _Job(work, region, _cut(group[eager], region), frame), values)
 
 

@@ -266,7 +266,7 @@ def _fill(
             stored = writer.stored(group, shown) if stored is None else stored
             on_block(stored.isel(region.window, missing_dims="ignore"))
     for window in _written(writer, group, chunks, missing, shown):
-        writer.settle(group, chunks, (region for region, _ in window))
+        writer.settle(group, (region for region, _ in window))
         with disk_errors(writer.target, KEPT):
             ledger.add((number, *region.index) for region, _ in window)
         _show(window, on_block)
@@ -280,7 +280,7 @@ def _written(
     shown: Collection[Hashable] | None,
 ) -> Iterator[list[Block]]:
     """Write regions where they are computed; yield what is shown of them, window by window."""
-    write = partial(writer.write, chunks, shown)
+    write = partial(writer.write, shown)
     return each(group, chunks, write, wanted, name="write", at_once=at_once())
 
 

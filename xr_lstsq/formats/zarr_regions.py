@@ -16,7 +16,6 @@ from xr_lstsq import clock
 from xr_lstsq.formats.directory import Folder, Gate, sync
 from xr_lstsq.formats.regions import Region
 from xr_lstsq.formats.target import disk_errors
-from xr_lstsq.formats.windows import Chunks
 
 __all__ = ["Writer"]
 
@@ -57,14 +56,12 @@ class Writer:
         return {**self.__dict__, "gate": None}
 
     def write(
-        self, chunks: Chunks, names: Collection[Hashable] | None, region: Region, block: xr.Dataset
+        self, names: Collection[Hashable] | None, region: Region, block: xr.Dataset
     ) -> xr.Dataset:
         """Write the variables of a region.
 
         Parameters
         ----------
-        chunks : dict
-            How the variables are cut.
         names : collection of str, optional
             Variables that are returned. None returns all.
         region : Region
@@ -79,7 +76,7 @@ class Writer:
         ):
             self.folder.check()
             objects = [
-                self._write_block(str(name), variable, region, chunks)
+                self._write_block(str(name), variable, region)
                 for name, variable in block.variables.items()
                 if variable.size
             ]
@@ -90,31 +87,27 @@ class Writer:
                     sync(path)
         return block if names is None else block[[one for one in names if one in block]]
 
-    def _write_block(
-        self, name: str, variable: xr.Variable, region: Region, chunks: Chunks
-    ) -> Path:
+    def _write_block(self, name: str, variable: xr.Variable, region: Region) -> Path:
         """Write a variable of a block, and return where its object is."""
         array = _array(self.root, name, self.folder.identity)
-        selection = tuple(region.window.get(dim, slice(None)) for dim in variable.dims)
-        array[selection or ...] = variable.to_numpy().astype(array.dtype, copy=False)
-        return self._object(name, variable, region, chunks)
+        array[region.place(variable.dims) or ...] = variable.to_numpy().astype(
+            array.dtype, copy=False
+        )
+        return self._object(name, variable, region)
 
-    def _object(self, name: str, variable: xr.Variable, region: Region, chunks: Chunks) -> Path:
+    def _object(self, name: str, variable: xr.Variable, region: Region) -> Path:
         """Return where a chunk of a variable is."""
         array = _array(self.root, name, self.folder.identity)
-        position = dict(zip(chunks, region.index, strict=True))
-        key: str = array.metadata.encode_chunk_key(tuple(position.get(d, 0) for d in variable.dims))
+        key: str = array.metadata.encode_chunk_key(region.position(variable.dims))
         return self.root / name / key
 
-    def settle(self, group: xr.Dataset, chunks: Chunks, window: Iterable[Region]) -> None:
+    def settle(self, group: xr.Dataset, window: Iterable[Region]) -> None:
         """Make the names of objects durable: those of a window share most of their folders.
 
         Parameters
         ----------
         group : xarray.Dataset
             The variables that were written.
-        chunks : dict
-            How they are cut.
         window : iterable of Region
             Which regions.
         """
@@ -122,7 +115,7 @@ class Writer:
         with clock.stage("write"), disk_errors(self.target, self.left):
             for region in window:
                 for name, variable in group.variables.items():
-                    path = self._object(str(name), variable, region, chunks)
+                    path = self._object(str(name), variable, region)
                     folders.update(one for one in path.parents if self.root in one.parents)
             for folder in folders:
                 if folder.exists():
