@@ -57,7 +57,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
             def now(cls, tz: Any = None) -> datetime:  # type: ignore[override]
                 return moment.astimezone(tz)
 
-        monkeypatch.setattr("xr_lstsq.formats.zarr.datetime", Fixed)
+        monkeypatch.setattr("xr_lstsq.formats.cf.datetime", Fixed)
 
     set_to(FIRST)
     return set_to

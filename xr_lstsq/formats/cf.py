@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, MutableMapping
+from datetime import UTC, datetime
 from typing import Any
 
 import xarray as xr
 
-__all__ = ["CONVENTIONS", "PACKING", "above", "attributes", "auxiliary", "inherit", "links"]
+__all__ = [
+    "CONVENTIONS",
+    "PACKING",
+    "above",
+    "add_history",
+    "attributes",
+    "auxiliary",
+    "dated",
+    "inherit",
+    "links",
+]
 
 CONVENTIONS = "CF-1.11"
 
@@ -16,6 +27,17 @@ PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset")
 
 # Kept in encoding by xarray; each names other variables of the same file.
 LINKS = ("grid_mapping", "bounds")
+
+
+def dated(history: str | None) -> str | None:
+    """Return what a program was asked for as a line of ``history``: after the time, in UTC."""
+    return history if history is None else f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {history}"
+
+
+def add_history(attrs: MutableMapping[Any, Any], line: str | None) -> None:
+    """Add a line to the ``history`` of attributes, after those that are there; None adds none."""
+    if line is not None:
+        attrs["history"] = "\n".join(filter(None, (attrs.get("history"), line)))
 
 
 def above(group: str | None) -> list[str | None]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from xr_lstsq.formats.cf import add_history
 from xr_lstsq.formats.grid import spatial_dims
 
 __all__ = ["Layer", "layers", "refuse_unstorable"]
@@ -111,8 +112,7 @@ def layers(dataset: xr.Dataset, store: str | None, history: str | None) -> dict[
     """
     spatial = spatial_dims(dataset)
     shared = dict(dataset.attrs)
-    if history is not None:
-        shared["history"] = "\n".join(filter(None, (shared.get("history"), history)))
+    add_history(shared, history)
     found = {}
     for key, array in dataset.data_vars.items():
         dims = (*(dim for dim in array.dims if dim not in spatial), *spatial)

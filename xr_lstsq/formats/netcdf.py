@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -20,7 +19,15 @@ import xarray as xr
 from xarray.backends.netCDF4_ import NETCDF4_PYTHON_LOCK
 
 from xr_lstsq import clock
-from xr_lstsq.formats.cf import CONVENTIONS, PACKING, attributes, auxiliary, links
+from xr_lstsq.formats.cf import (
+    CONVENTIONS,
+    PACKING,
+    add_history,
+    attributes,
+    auxiliary,
+    dated,
+    links,
+)
 from xr_lstsq.formats.netcdf_read import files, open
 from xr_lstsq.formats.regions import Block, computed, write_behind
 from xr_lstsq.formats.target import (
@@ -197,9 +204,7 @@ def _write_small_variables(dataset: xr.Dataset, partial: Path, history: str | No
         if variable.dtype.kind == "f":
             variable.encoding["_FillValue"] = None
     small.attrs["Conventions"] = CONVENTIONS
-    if history is not None:
-        line = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {history}"
-        small.attrs["history"] = "\n".join(filter(None, (small.attrs.get("history"), line)))
+    add_history(small.attrs, dated(history))
     small.encoding = {}
     small.to_netcdf(partial, mode="w", engine="netcdf4", format="NETCDF4")
 

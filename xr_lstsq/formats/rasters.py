@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +14,7 @@ from xr_lstsq import clock
 from xr_lstsq.formats import grid as grids
 from xr_lstsq.formats import listing as listings
 from xr_lstsq.formats.bands import require_rasterio
+from xr_lstsq.formats.cf import dated
 from xr_lstsq.formats.layers import layers, refuse_unstorable
 from xr_lstsq.formats.raster_file import RasterFile
 from xr_lstsq.formats.regions import Block, computed, write_behind
@@ -151,9 +151,7 @@ def write(
     read = [file for one in read for file in listings.expand(one)]
     for target in named.values():
         refuse_sources(target, read)
-    planned = layers(
-        dataset, store, history and f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {history}"
-    )
+    planned = layers(dataset, store, dated(history))
     import rasterio
 
     with rasterio.Env(GDAL_CACHEMAX=CACHE_BYTES), partial_files([*named.values()]) as partials:

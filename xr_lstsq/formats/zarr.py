@@ -8,7 +8,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +16,7 @@ import xarray as xr
 
 from xr_lstsq.errors import WriteError
 from xr_lstsq.formats import zarr_layout
+from xr_lstsq.formats.cf import dated
 from xr_lstsq.formats.directory import put_in_place, refuse_inside, resolve_folder, sync_tree
 from xr_lstsq.formats.ledger import Ledger, open_ledger
 from xr_lstsq.formats.regions import Block, Region, each, regions
@@ -133,9 +133,7 @@ def write(
         raise ValueError(msg + " Give the arguments and inputs of the run as a dict.")
     target = check_target(path, [*sources, *sources_of(dataset)])
     zarr_layout.refuse_unstorable(dataset)
-    line = None
-    if history is not None:
-        line = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {history}"
+    line = dated(history)
     if fingerprint is None:
         _write_at_once(dataset, target, store, line, on_block, shown)
     else:

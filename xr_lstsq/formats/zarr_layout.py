@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from xr_lstsq.errors import ChunkError
-from xr_lstsq.formats.cf import CONVENTIONS, PACKING, attributes, auxiliary, links
+from xr_lstsq.formats.cf import CONVENTIONS, PACKING, add_history, attributes, auxiliary, links
 from xr_lstsq.formats.windows import SLAB_BYTES, Chunks, by_windows, groups
 
 __all__ = ["MARKS", "Plan", "create", "default_format", "layout", "plan", "refuse_unstorable"]
@@ -115,8 +115,7 @@ def create(
         # Texts of one width have no place in the specification of Zarr 3.
         small[name] = small[name].astype(object)
     small.attrs["Conventions"] = CONVENTIONS
-    if history is not None:
-        small.attrs["history"] = "\n".join(filter(None, (small.attrs.get("history"), history)))
+    add_history(small.attrs, history)
     small.encoding = {}
     small.to_zarr(root, mode="w-", consolidated=False, zarr_format=version)
     group = zarr.open_group(root, mode="r+", use_consolidated=False)
